@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs do with their arguments before they are bytes: sentences for the compiler where an
+// argument cannot serve, contiguous memory for what is strided, the option structs.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <hvdlite/collective/communicator.hpp>
+#include <hvdlite/comm/operation.hpp>
+#include <hvdlite/ops/kernels.hpp>
+#include <hvdlite/ops/reduce_op.hpp>
+#include <hvdlite/tensor/pack.hpp>
+#include <hvdlite/tensor/std.hpp>
+#include <hvdlite/tensor/traits.hpp>
+
+namespace hvdlite {
+
+/// A number of samples, from any arithmetic type: `{.samples = batch.size()}`. Not given unless
+/// set.
+class sample_count {
+ public:
+  sample_count() = default;
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  sample_count(N samples) : value_{static_cast<double>(samples)} {}
+
+  bool given() const { return value_.has_value(); }
+  double value() const { return value_.value_or(1); }
+
+ private:
+  std::optional<double> value_;
+};
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_vector_bool_v = false;
+template <class A>
+inline constexpr bool is_vector_bool_v<std::vector<bool, A>> = true;
+
+/// True if X is a tensor; otherwise the compiler prints one of the sentences, and nothing else.
+template <class X>
+constexpr bool expect_tensor() {
+  using Bare = std::remove_cvref_t<X>;
+  constexpr bool ok = tensor<X>;
+  if constexpr (!ok) {
+    static_assert(!is_vector_bool_v<Bare>,
+                  "hvdlite: std::vector<bool> has no elements in memory: use std::vector<char>, or "
+                  "std::array<bool, N>");
+    static_assert(!std::is_pointer_v<Bare>,
+                  "hvdlite: a pointer does not say how many elements it points to: pass "
+                  "hvdlite::buffer{pointer, count} or a std::span");
+    static_assert(!tensor_expression<X>,
+                  "hvdlite: an expression has no memory of its own: evaluate it into a variable");
+    static_assert(ok || is_vector_bool_v<Bare> || std::is_pointer_v<Bare> || tensor_expression<X>,
+                  "hvdlite: this type is not a tensor: specialise hvdlite::tensor_traits for it, "
+                  "with a view() that returns hvdlite::buffer{pointer, count} of numbers");
+  }
+  return ok;
+}
+
+/// True if the verb may write to an argument of type X (an lvalue reference if it is an lvalue).
+template <class X>
+constexpr bool expect_writable() {
+  if constexpr (!expect_tensor<X>()) {
+    return false;
+  } else {
+    constexpr bool kept = std::is_lvalue_reference_v<X> || borrowed_tensor<X>;
+    static_assert(kept, "hvdlite: the result would be lost with this temporary: pass a variable");
+    if constexpr (kept)
+      static_assert(writable_tensor<X>,
+                    "hvdlite: the result would be written to const elements: pass a writable "
+                    "tensor, or use the form with an input and an output");
+    return kept && writable_tensor<X>;
+  }
+}
+
+/// True if Op can reduce elements of X on some backend of Comm.
+template <class Comm, class X, class Op>
+constexpr bool expect_reducible() {
+  constexpr bool defined = Op::template supports<element_of<X>>;
+  constexpr auto can = Comm::template reducing<element_of<X>, space_of<X>, Op>;
+  constexpr bool served = std::find(can.begin(), can.end(), true) != can.end();
+  if constexpr (std::same_as<element_of<X>, bool>)
+    static_assert(defined,
+                  "hvdlite: this op is not defined for bool: use logical_and or logical_or");
+  else if constexpr (is_complex_v<element_of<X>>)
+    static_assert(defined,
+                  "hvdlite: this op is not defined for complex elements: use sum, average or "
+                  "product");
+  else
+    static_assert(defined, "hvdlite: this op is not defined for this element type");
+  if constexpr (std::same_as<space_of<X>, cuda_space>)
+    static_assert(served,
+                  "hvdlite: no backend of this communicator serves device memory: link "
+                  "hvdlite::nccl");
+  else
+    static_assert(served, "hvdlite: no backend of this communicator serves this tensor");
+  return defined && served;
+}
+
+/// The memory of a tensor as contiguous elements: its own if it is contiguous, else a copy in
+/// memory order that goes back with `write_back`.
+template <class V>
+class contiguous {
+ public:
+  using T = std::remove_const_t<typename V::element_type>;
+
+  contiguous(const V& view, tensor_shape shape) : view_{view}, shape_{shape} {
+    if constexpr (is_strided_buffer_v<V>) {
+      if (!view.contiguous()) {
+        copy_ = std::make_unique_for_overwrite<T[]>(shape_.count());
+        pack(view_, copy_.get());
+      }
+    }
+  }
+
+  std::size_t count() const {
+    if constexpr (is_strided_buffer_v<V>)
+      return shape_.count();
+    else
+      return view_.size;
+  }
+  const tensor_shape& shape() const { return shape_; }
+  const std::byte* read() const {
+    return reinterpret_cast<const std::byte*>(copy_ ? copy_.get() : view_.data);
+  }
+  std::byte* write() const {
+    if (copy_) return reinterpret_cast<std::byte*>(copy_.get());
+    return reinterpret_cast<std::byte*>(const_cast<T*>(view_.data));
+  }
+  void write_back() const {
+    if constexpr (is_strided_buffer_v<V> && !std::is_const_v<typename V::element_type>)
+      if (copy_) unpack(copy_.get(), view_);
+  }
+
+ private:
+  V view_;
+  tensor_shape shape_;
+  std::unique_ptr<T[]> copy_;
+};
+
+template <class X>
+auto contiguous_of(X&& x) {
+  auto v = hvdlite::view(x);
+  return contiguous<decltype(v)>{v, hvdlite::shape(x)};
+}
+
+/// The fields of an operation that come from a tensor.
+template <class X>
+void describe(operation& op, const auto& memory) {
+  op.count = memory.count();
+  op.element_bytes = sizeof(element_of<X>);
+  op.type = dtype_of<element_of<X>>();
+  op.shape = memory.shape();
+  op.space = space_of<X>::name;
+}
+
+}  // namespace detail
+
+}  // namespace hvdlite

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a program begins and ends to be one of many: Environment finds out who started it, and the
+// current world serves code that has no communicator at hand.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include <hvdlite/collective/communicator.hpp>
+
+namespace hvdlite {
+
+namespace detail {
+
+/// How many processes the launcher says there are; nothing if no launcher is known.
+inline std::optional<int> launcher_size() {
+  // Open MPI, MPICH and Intel MPI (Hydra), MVAPICH; srun sets one of these through its PMI plugins.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) continue;
+    int size = 0;
+    const auto end = text + std::strlen(text);
+    if (std::from_chars(text, end, size).ptr == end && size > 0) return size;
+  }
+  // PMIx alone (srun --mpi=pmix) says that there is a launcher, not how many it started.
+  return std::getenv("PMIX_RANK") != nullptr ? std::optional{0} : std::nullopt;
+}
+
+/// The world of the process, shared by all Environments alive in it.
+struct process_world {
+  int environments = 0;
+  std::shared_ptr<lifetime> life;
+  default_communicator world;
+  std::thread::id thread;
+  bool started_mpi = false;
+};
+
+HVDLITE_EXPORT inline process_world& the_process() {
+  static process_world process;
+  return process;
+}
+
+inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
+  const std::optional<int> launched = launcher_size();
+#if HVDLITE_WITH_MPI
+  if (launched || mpi_session::running()) {
+    if (!mpi_session::running()) {
+      mpi_session::instance().start();
+      process.started_mpi = true;
+    }
+    auto start_up = std::make_shared<mpi_channel>(MPI_COMM_WORLD);
+    if (launched.value_or(0) > 1 && start_up->size() == 1)
+      throw usage_error{"the launcher started " + std::to_string(*launched) +
+                        " processes, but MPI says that this one is alone: the program was built "
+                        "with another MPI than the mpirun that started it; use one MPI for both"};
+    return start_up;
+  }
+#else
+  if (launched.value_or(0) > 1)
+    throw usage_error{"the launcher started " + std::to_string(*launched) +
+                      " processes, but this program was built without MPI: each would train alone; "
+                      "build with MPI and Boost.MPI, or start it once"};
+#endif
+  return std::make_shared<lone_channel>();
+}
+
+}  // namespace detail
+
+/// A program's membership in the job that its launcher started. Make one in main, before any
+/// collective, on the thread that will make them. Under mpirun (or where MPI runs already) the world
+/// is MPI's; else it is this process alone, and MPI is not even initialised. MPI that runs already
+/// is left running, and left as it is. Several Environments share one world; a new one may be made
+/// after the last has gone.
+///
+/// The destructor ends the world and tells the other ranks: their calls that wait for this rank
+/// throw peer_lost_error at once. It does not wait for them.
+class Environment {
+ public:
+  /// Collective over the job, blocking. The arguments of main are for launchers that need them, and
+  /// are not changed. Throws usage_error for settings (HVDLITE_* variables) that cannot be read, a
+  /// launcher that disagrees with MPI, or an MPI that was finalized.
+  Environment(int /*argc*/, char** /*argv*/) : Environment{} {}
+
+  Environment() : exceptions_{std::uncaught_exceptions()} {
+    auto& process = detail::the_process();
+    if (process.environments == 0) {
+      const settings set = settings::from_environment();
+      auto life = std::make_shared<detail::lifetime>();
+      process.world = default_communicator{detail::find_channel(process), set, life};
+      process.life = std::move(life);
+      process.thread = std::this_thread::get_id();
+#if HVDLITE_WITH_MPI
+      if (process.started_mpi) detail::mpi_session::instance().keep_alive();
+#endif
+    }
+    ++process.environments;
+  }
+
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  ~Environment() {
+    auto& process = detail::the_process();
+    if (--process.environments != 0) return;
+    const bool unwinding = std::uncaught_exceptions() > exceptions_;
+    process.life->end(unwinding ? "it is unwinding from an exception" : "it has ended its Environment",
+                      "the Environment has ended; make the calls while it lives");
+#if HVDLITE_WITH_MPI
+    // A rank that failed must not wait in MPI_Finalize for ranks that wait for it: without that
+    // call the launcher ends the job.
+    if (process.started_mpi && !unwinding) detail::mpi_session::instance().ended_in_order();
+#endif
+    process.world = {};
+    process.life.reset();
+  }
+
+  /// All processes of the job.
+  default_communicator world() const { return detail::the_process().world; }
+
+ private:
+  int exceptions_;
+};
+
+/// The communicator that code without one at hand means: the innermost `make_current` or `launch`
+/// of this thread, else the Environment's world on the thread that made it. Throws usage_error where
+/// there is none.
+inline default_communicator current_world() {
+  if (const auto* world = detail::thread_world()) return *world;
+  const auto& process = detail::the_process();
+  if (process.environments == 0)
+    throw usage_error{"there is no current world: make an hvdlite::Environment in main (or call "
+                      "hvdlite::horovod::init) before, and keep it"};
+  if (process.thread != std::this_thread::get_id())
+    throw usage_error{"there is no current world in this thread; take one with "
+                      "`auto guard = communicator.make_current();`"};
+  return process.world;
+}
+
+/// Whether current_world() would succeed.
+inline bool has_current_world() {
+  const auto& process = detail::the_process();
+  return detail::thread_world() != nullptr ||
+         (process.environments != 0 && process.thread == std::this_thread::get_id());
+}
+
+/// Runs `f(environment)` with an Environment and returns its result (0 if it returns nothing) as
+/// main's. An exception is printed with the rank, the other ranks are told, and the whole job is
+/// ended with status 1.
+template <class F>
+int guarded(int argc, char** argv, F&& f) {
+  int rank = -1;
+  const auto fail = [&](const char* what) {
+    log(log_level::error, rank, what);
+#if HVDLITE_WITH_MPI
+    if (rank >= 0 && detail::mpi_session::running()) MPI_Abort(MPI_COMM_WORLD, 1);
+#endif
+    return 1;
+  };
+  try {
+    Environment environment{argc, argv};
+    rank = environment.world().rank();
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, Environment&>>) {
+      f(environment);
+      return 0;
+    } else {
+      return f(environment);
+    }
+  } catch (const std::exception& e) {
+    return fail(e.what());
+  } catch (...) {
+    return fail("an exception that is no std::exception");
+  }
+}
+
+}  // namespace hvdlite

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backend over MPI: start-up through Boost.MPI, data point to point, so that every step can be
+// polled, given a deadline and told about the loss of a peer. Reductions go by slice owner: each
+// piece travels raw to the rank that evaluates the tree for it, and the result travels back. The
+// only file that includes MPI.
+#pragma once
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1  // the C++ bindings, removed from MPI in 2012, must not be linked
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <hvdlite/comm/backend.hpp>
+
+namespace hvdlite {
+
+namespace detail {
+
+/// Turns an MPI error code into an exception with MPI's own text.
+inline void check_mpi(int code, const char* function) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw transport_error{std::string{function} + ": " +
+                        std::string{text.data(), static_cast<std::size_t>(length)}};
+}
+
+inline bool mpi_finalized() {
+  int flag = 0;
+  MPI_Finalized(&flag);
+  return flag != 0;
+}
+
+/// MPI as far as this library started it. It is finalized when the process ends in order, not when
+/// an Environment does, since MPI cannot be started twice and an Environment can. A process that
+/// ends while an Environment is alive, or after one was unwound, does not finalize: the launcher
+/// then ends the job instead of waiting.
+class mpi_session {
+ public:
+  HVDLITE_EXPORT static mpi_session& instance() {
+    static mpi_session session;
+    return session;
+  }
+
+  static bool running() { return boost::mpi::environment::initialized() && !mpi_finalized(); }
+
+  void start() {
+    if (mpi_finalized())
+      throw usage_error{"MPI has been finalized already, and cannot be started again in a process; "
+                        "end the Environment before MPI_Finalize, or let hvdlite start MPI"};
+    if (boost::mpi::environment::initialized()) return;
+    environment_ = std::make_unique<boost::mpi::environment>(boost::mpi::threading::funneled,
+                                                             /*abort_on_exception=*/false);
+    // Boost makes errors on the world return; that is the user's communicator, ours have their own.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  }
+
+  void keep_alive() { ++alive_; }
+  void ended_in_order() { --alive_; }
+
+  mpi_session(const mpi_session&) = delete;
+  mpi_session& operator=(const mpi_session&) = delete;
+
+ private:
+  mpi_session() = default;
+  ~mpi_session() {
+    if (alive_ != 0) static_cast<void>(environment_.release());
+  }
+
+  std::unique_ptr<boost::mpi::environment> environment_;
+  int alive_ = 0;
+};
+
+}  // namespace detail
+
+/// The start-up channel over a duplicate of an MPI communicator.
+class mpi_channel final : public channel {
+ public:
+  /// Collective over `comm`, which stays the caller's.
+  explicit mpi_channel(MPI_Comm comm) : comm_{duplicate(comm)} {
+    find_nodes();
+  }
+
+  ~mpi_channel() override {
+    // After MPI_Finalize there is nothing left to free; Boost would report the attempt.
+    if (detail::mpi_finalized()) static_cast<void>(new boost::mpi::communicator{std::move(comm_)});
+  }
+
+  exchanged exchange(std::span<const std::byte> mine) override {
+    const auto n = static_cast<std::size_t>(size());
+    std::vector<int> lengths(n), offsets(n);
+    const int length = static_cast<int>(mine.size());
+    detail::check_mpi(
+        MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_Comm(comm_)),
+        "MPI_Allgather");
+    for (std::size_t r = 1; r < n; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
+    std::vector<std::byte> all(static_cast<std::size_t>(offsets[n - 1] + lengths[n - 1]));
+    detail::check_mpi(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(),
+                                     offsets.data(), MPI_BYTE, MPI_Comm(comm_)),
+                      "MPI_Allgatherv");
+    exchanged result(n);
+    for (std::size_t r = 0; r < n; ++r)
+      result[r].assign(all.begin() + offsets[r], all.begin() + offsets[r] + lengths[r]);
+    return result;
+  }
+
+  std::shared_ptr<channel> split(int color, int key) override {
+    const auto part = comm_.split(color < 0 ? MPI_UNDEFINED : color, key);
+    return color < 0 ? nullptr : std::make_shared<mpi_channel>(MPI_Comm(part));
+  }
+
+  int rank() const override { return comm_.rank(); }
+  int size() const override { return comm_.size(); }
+  std::vector<int> nodes() const override { return nodes_; }
+
+  MPI_Comm handle() const { return MPI_Comm(comm_); }
+
+ private:
+  static boost::mpi::communicator duplicate(MPI_Comm comm) {
+    if (!detail::mpi_session::running())
+      throw usage_error{"an MPI communicator was given, but MPI is not running: call MPI_Init, or "
+                        "make an Environment, before"};
+    if (comm == MPI_COMM_NULL)
+      throw usage_error{"MPI_COMM_NULL was given: this process is not a member of the communicator"};
+    MPI_Comm copy = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    return {copy, boost::mpi::comm_take_ownership};
+  }
+
+  void find_nodes() {
+    MPI_Comm node = MPI_COMM_NULL;
+    detail::check_mpi(
+        MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+        "MPI_Comm_split_type");
+    int lowest = rank();  // the lowest rank of a node is its number
+    detail::check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast");
+    nodes_.resize(static_cast<std::size_t>(size()));
+    detail::check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, nodes_.data(), 1, MPI_INT, handle()),
+                      "MPI_Allgather");
+    detail::check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  }
+
+  boost::mpi::communicator comm_;
+  std::vector<int> nodes_;
+};
+
+/// Ranks that are MPI processes. Serves every element and op in host memory.
+class mpi {
+ public:
+  static constexpr std::string_view name = "mpi";
+  template <class T, class Space>
+  static constexpr bool moves = std::same_as<Space, host_space>;
+  template <class T, class Space, class Op>
+  static constexpr bool reduces = std::same_as<Space, host_space>;
+
+  /// What a Communicator can be made from, besides a placement.
+  template <class H>
+  static constexpr bool accepts =
+      std::same_as<H, MPI_Comm> || std::same_as<H, boost::mpi::communicator>;
+  static std::shared_ptr<channel> channel_of(const auto& handle) {
+    return std::make_shared<mpi_channel>(MPI_Comm(handle));
+  }
+
+  static bool usable(const placement& where) {
+    return dynamic_cast<const mpi_channel*>(&where.start_up()) != nullptr;
+  }
+
+  mpi(const placement& where, const settings& set)
+      : comm_{dynamic_cast<const mpi_channel&>(where.start_up()).handle()},
+        rank_{where.rank()},
+        size_{where.size()},
+        chunk_bytes_{set.chunk_bytes},
+        evaluate_{reduction_tree{where.nodes()}},
+        leaves_(static_cast<std::size_t>(size_)),
+        outbox_(static_cast<std::size_t>(size_) * 8) {
+    detail::check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
+    detail::check_mpi(MPI_Recv_init(&inbox_, sizeof inbox_, MPI_BYTE, MPI_ANY_SOURCE, control_tag,
+                                    comm_, &inbox_request_),
+                      "MPI_Recv_init");
+    detail::check_mpi(MPI_Start(&inbox_request_), "MPI_Start");
+  }
+
+  mpi(const mpi&) = delete;
+  mpi& operator=(const mpi&) = delete;
+
+  ~mpi() {
+    if (detail::mpi_finalized()) return;
+    // Errors have nobody to be told to here.
+    MPI_Cancel(&inbox_request_);
+    MPI_Wait(&inbox_request_, MPI_STATUS_IGNORE);
+    MPI_Request_free(&inbox_request_);
+    for (auto& slot : outbox_) {
+      int sent = 1;
+      if (slot.request != MPI_REQUEST_NULL) MPI_Test(&slot.request, &sent, MPI_STATUS_IGNORE);
+      // Not yet taken by a peer that may never come: the memory must outlive the request.
+      if (sent == 0) {
+        static_cast<void>(slot.text.release());
+        MPI_Request_free(&slot.request);
+      }
+    }
+  }
+
+  bool post(int to, const message& m) {
+    for (std::size_t turn = 0; turn < outbox_.size(); ++turn) {
+      outgoing& slot = outbox_[next_out_];
+      next_out_ = next_out_ + 1 == outbox_.size() ? 0 : next_out_ + 1;
+      if (slot.request != MPI_REQUEST_NULL) {
+        int sent = 0;
+        detail::check_mpi(MPI_Test(&slot.request, &sent, MPI_STATUS_IGNORE), "MPI_Test");
+        if (sent == 0) continue;
+      }
+      *slot.text = m;
+      detail::check_mpi(MPI_Isend(slot.text.get(), sizeof m, MPI_BYTE, to, control_tag, comm_,
+                                  &slot.request),
+                        "MPI_Isend");
+      return true;
+    }
+    return false;
+  }
+
+  bool poll(int& from, message& m) {
+    int came = 0;
+    MPI_Status status;
+    detail::check_mpi(MPI_Test(&inbox_request_, &came, &status), "MPI_Test");
+    if (came == 0) return false;
+    from = status.MPI_SOURCE;
+    m = inbox_;
+    detail::check_mpi(MPI_Start(&inbox_request_), "MPI_Start");
+    return true;
+  }
+
+  request start(const operation& op, const reduction_terms& terms) {
+    op_ = &op;
+    terms_ = &terms;
+    const std::size_t element = op.element_bytes == 0 ? 1 : op.element_bytes;
+    per_piece_ = (std::max)(std::size_t{1}, chunk_bytes_ / element);
+    everyone_ = op.reduces() && op.bytes() <= (std::min)(everyone_bytes, chunk_bytes_);
+    const std::size_t slice =
+        !op.reduces() || everyone_ ? op.count : (op.count + ranks() - 1) / ranks();
+    pieces_ = (slice + per_piece_ - 1) / per_piece_;
+    started_ = finished_ = 0;
+    for (window& w : windows_) w.stage = 0;
+    if (op.reduces()) {
+      const std::size_t bytes =
+          ranks() * (std::min)(per_piece_, (std::max)(slice, std::size_t{1})) * element;
+      for (window& w : windows_)
+        if (w.staging.size() < bytes) w.staging.resize(bytes);
+    }
+    return request{0};
+  }
+
+  /// Pieces are in flight side by side, but enter each of their stages in order: messages between
+  /// two ranks with one tag then match in that order.
+  state progress(request&) {
+    while (started_ < pieces_ && started_ - finished_ < windows_.size()) {
+      window& w = window_of(started_);
+      w.stage = 1;
+      op_->reduces() ? send_leaves(started_, w) : receive_from_parent(started_, w);
+      ++started_;
+    }
+    bool all_before_evaluated = true;
+    for (std::size_t piece = finished_; piece < started_; ++piece) {
+      window& w = window_of(piece);
+      if (w.stage == 1 && all_before_evaluated && complete(w)) {
+        w.stage = 2;
+        op_->reduces() ? evaluate_and_share(piece, w) : send_to_children(piece, w);
+      }
+      all_before_evaluated = all_before_evaluated && w.stage == 2;
+      if (w.stage == 2 && piece == finished_ && complete(w)) ++finished_;
+    }
+    return finished_ == pieces_ ? state::done : state::moving;
+  }
+
+  void withdraw(request&) noexcept {
+    for (window& w : windows_) {
+      for (MPI_Request& r : w.requests) {
+        if (r == MPI_REQUEST_NULL) continue;
+        // A receive is withdrawn for good; a send of user memory that nobody takes stays MPI's.
+        MPI_Cancel(&r);
+        MPI_Request_free(&r);
+      }
+      w.requests.clear();
+    }
+  }
+
+  void enter() {
+    if (thread_level_ >= MPI_THREAD_SERIALIZED) return;
+    int is_main = 0;
+    detail::check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+    if (is_main == 0)
+      throw usage_error{"called from a thread that did not initialise MPI, and MPI was initialised "
+                        "for one thread only; call from that thread, or initialise MPI with "
+                        "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"};
+  }
+
+  void abort(std::uint64_t sequence, std::string_view why) noexcept try {
+    if (detail::mpi_finalized()) return;
+    constexpr std::size_t piece = message::payload_bytes;
+    why = why.substr(0, 16 * piece);
+    const std::size_t parts = (std::max)(std::size_t{1}, (why.size() + piece - 1) / piece);
+    for (std::size_t part = 0; part < parts; ++part) {
+      message m;
+      m.kind = message_kind::departed;
+      m.sequence = sequence;
+      m.part = static_cast<std::uint16_t>(part);
+      m.parts = static_cast<std::uint16_t>(parts);
+      const auto text = why.substr(part * piece, piece);
+      m.length = static_cast<std::uint16_t>(text.size());
+      std::memcpy(m.payload.data(), text.data(), text.size());
+      for (int to = 0; to < size_; ++to)
+        if (to != rank_)
+          for (int attempt = 0; attempt < 1000 && !post(to, m); ++attempt) {
+          }
+    }
+  } catch (...) {
+    // The peers keep their deadline.
+  }
+
+ private:
+  static constexpr int control_tag = 1, leaf_tag = 2, result_tag = 3, broadcast_tag = 4;
+  /// Up to here all ranks get all leaves: one exchange instead of two.
+  static constexpr std::size_t everyone_bytes = 4096 - 128;
+
+  struct outgoing {
+    std::unique_ptr<message> text = std::make_unique<message>();
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  /// A piece in flight.
+  struct window {
+    int stage = 0;  // 1: leaves on their way, 2: results on their way
+    std::vector<MPI_Request> requests;
+    std::vector<std::byte> staging;  // the leaves of the other ranks
+  };
+
+  struct range {
+    std::size_t begin, end;  // elements
+    bool empty() const { return begin == end; }
+  };
+
+  std::size_t ranks() const { return static_cast<std::size_t>(size_); }
+  window& window_of(std::size_t piece) { return windows_[piece % windows_.size()]; }
+
+  /// The elements of `piece` within the slice of `owner`; all slices have the same owner if all
+  /// ranks evaluate everything.
+  range piece_of(std::size_t piece, int owner) const {
+    range slice{0, op_->count};
+    if (op_->reduces() && !everyone_) {
+      const auto o = static_cast<std::size_t>(owner);
+      slice = {op_->count * o / ranks(), op_->count * (o + 1) / ranks()};
+    }
+    const std::size_t begin = (std::min)(slice.begin + piece * per_piece_, slice.end);
+    return {begin, (std::min)(begin + per_piece_, slice.end)};
+  }
+
+  void send(const std::byte* base, range r, int to, int tag, window& w) {
+    if (r.empty()) return;
+    detail::check_mpi(
+        MPI_Isend(base + r.begin * op_->element_bytes,
+                  static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE, to, tag,
+                  comm_, &w.requests.emplace_back(MPI_REQUEST_NULL)),
+        "MPI_Isend");
+  }
+
+  void receive(std::byte* to, range r, int from, int tag, window& w) {
+    if (r.empty()) return;
+    detail::check_mpi(
+        MPI_Irecv(to, static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE, from,
+                  tag, comm_, &w.requests.emplace_back(MPI_REQUEST_NULL)),
+        "MPI_Irecv");
+  }
+
+  bool complete(window& w) {
+    int all = 0;
+    detail::check_mpi(MPI_Testall(static_cast<int>(w.requests.size()), w.requests.data(), &all,
+                                  MPI_STATUSES_IGNORE),
+                      "MPI_Testall");
+    if (all != 0) w.requests.clear();
+    return all != 0;
+  }
+
+  bool present(int rank) const { return terms_->ranks[static_cast<std::size_t>(rank)].present; }
+  std::byte* staging_of(window& w, int rank) const {
+    return w.staging.data() + static_cast<std::size_t>(rank) * (w.staging.size() / ranks());
+  }
+
+  void send_leaves(std::size_t piece, window& w) {
+    for (int step = 1; step < size_; ++step) {  // everybody starts with another one
+      const int from = (rank_ + size_ - step) % size_;
+      if (present(from)) receive(staging_of(w, from), piece_of(piece, rank_), from, leaf_tag, w);
+    }
+    for (int step = 1; step < size_; ++step) {
+      const int to = (rank_ + step) % size_;
+      if (present(rank_)) send(op_->in, piece_of(piece, to), to, leaf_tag, w);
+    }
+  }
+
+  void evaluate_and_share(std::size_t piece, window& w) {
+    const range mine = piece_of(piece, rank_);
+    const std::size_t offset = mine.begin * op_->element_bytes;
+    for (int r = 0; r < size_; ++r)
+      leaves_[static_cast<std::size_t>(r)] = {
+          !present(r) ? nullptr : r == rank_ ? op_->in + offset : staging_of(w, r),
+          terms_->ranks[static_cast<std::size_t>(r)].factor};
+    if (!mine.empty())
+      evaluate_(*op_->kernels, op_->op_context, leaves_, op_->out + offset, mine.end - mine.begin,
+                terms_->root);
+    if (everyone_) return;
+    for (int step = 1; step < size_; ++step) {
+      const int from = (rank_ + size_ - step) % size_;
+      const range theirs = piece_of(piece, from);
+      receive(op_->out + theirs.begin * op_->element_bytes, theirs, from, result_tag, w);
+    }
+    for (int step = 1; step < size_; ++step)
+      send(op_->out, mine, (rank_ + step) % size_, result_tag, w);
+  }
+
+  // Broadcast: a binomial tree over ranks counted from the root.
+  void receive_from_parent(std::size_t piece, window& w) {
+    const int relative = (rank_ - op_->root + size_) % size_;
+    if (relative == 0) return;
+    const int parent = (relative & (relative - 1)) + op_->root;  // without the lowest bit
+    const range r = piece_of(piece, 0);
+    receive(op_->out + r.begin * op_->element_bytes, r, parent % size_, broadcast_tag, w);
+  }
+
+  void send_to_children(std::size_t piece, window& w) {
+    const int relative = (rank_ - op_->root + size_) % size_;
+    int bit = 1;
+    while (bit < size_ && (relative & bit) == 0) bit <<= 1;
+    for (bit >>= 1; bit > 0; bit >>= 1)
+      if (relative + bit < size_)
+        send(op_->out, piece_of(piece, 0), (relative + bit + op_->root) % size_, broadcast_tag, w);
+  }
+
+  MPI_Comm comm_;  // the channel's, which outlives this
+  int rank_;
+  int size_;
+  std::size_t chunk_bytes_;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  tree_evaluator evaluate_;
+  std::vector<leaf> leaves_;
+
+  message inbox_;
+  MPI_Request inbox_request_ = MPI_REQUEST_NULL;
+  std::vector<outgoing> outbox_;
+  std::size_t next_out_ = 0;
+
+  // The operation in progress.
+  const operation* op_ = nullptr;
+  const reduction_terms* terms_ = nullptr;
+  std::array<window, 4> windows_;
+  std::size_t per_piece_ = 1;
+  std::size_t pieces_ = 0, started_ = 0, finished_ = 0;
+  bool everyone_ = false;
+};
+
+}  // namespace hvdlite

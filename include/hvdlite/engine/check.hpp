@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first phase of a collective: every rank tells every other what it is about to do, and data
+// moves only when all have come and agree. Written once, on a backend's post and poll. What ranks
+// learn here of each other besides agreement: weights, tiny payloads, and who has left.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <hvdlite/comm/backend.hpp>
+#include <hvdlite/core/clock.hpp>
+
+namespace hvdlite {
+
+namespace detail {
+
+/// 64 bits of everything that must agree; FNV-1a over words, finished by a mixer.
+class fingerprint_hash {
+ public:
+  void add(std::uint64_t word) {
+    hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15u;
+    hash_ ^= hash_ >> 29;
+  }
+  void add(std::string_view text) {
+    add(text.size());
+    while (!text.empty()) {
+      std::uint64_t word = 0;
+      const std::string_view piece = text.substr(0, sizeof word);
+      std::memcpy(&word, piece.data(), piece.size());
+      add(word);
+      text.remove_prefix(piece.size());
+    }
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+inline std::uint64_t fingerprint_of(const operation& op) {
+  fingerprint_hash hash;
+  hash.add(static_cast<std::uint64_t>(op.verb) | static_cast<std::uint64_t>(op.type) << 8 |
+           std::uint64_t{op.reduces()} << 16 | std::uint64_t{op.averages} << 17 |
+           std::uint64_t{op.weighted} << 18 | static_cast<std::uint64_t>(op.shape.rank) << 24 |
+           static_cast<std::uint64_t>(op.shape.ordered) << 32);
+  hash.add(static_cast<std::uint64_t>(op.root));
+  hash.add(op.name);
+  hash.add(op.op_name);
+  hash.add(op.refused);
+  hash.add(op.space);
+  hash.add(std::bit_cast<std::uint64_t>(op.prescale));
+  hash.add(std::bit_cast<std::uint64_t>(op.postscale));
+  for (std::size_t d = 0; d < op.shape.rank; ++d) hash.add(op.shape.extents[d]);
+  for (std::size_t d = 0; d < op.shape.ordered; ++d) hash.add(op.shape.outermost_first[d]);
+  return hash.value();
+}
+
+inline std::string number_text(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+/// The same in words, as "field\x1fvalue\x1e" pairs, for the case that fingerprints differ.
+inline std::string description_of(const operation& op) {
+  std::string text;
+  const auto add = [&](std::string_view field, std::string_view value) {
+    text.append(field) += '\x1f';
+    text.append(value) += '\x1e';
+  };
+  if (!op.refused.empty()) add("refused", op.refused);
+  add("verb", verb_name(op.verb));
+  add("name", op.name.empty() ? std::string{"(none)"} : "'" + std::string{op.name} + "'");
+  if (op.type != dtype::none) {
+    add("dtype", dtype_name(op.type));
+    add("shape", op.shape.extents_text());
+    add("memory order", op.shape.order_text());
+    add("memory space", op.space);
+  }
+  if (op.verb == verb::broadcast) add("root", std::to_string(op.root));
+  if (op.reduces()) {
+    add("op", op.op_name);
+    add("prescale", number_text(op.prescale));
+    add("postscale", number_text(op.postscale));
+    add("weight", op.weighted ? "given by .samples" : "none");
+  }
+  return text;
+}
+
+inline std::vector<std::pair<std::string, std::string>> fields_of(std::string_view description) {
+  std::vector<std::pair<std::string, std::string>> result;
+  while (!description.empty()) {
+    const auto end = (std::min)(description.find('\x1e'), description.size());
+    const auto middle = (std::min)(description.find('\x1f'), end);
+    result.emplace_back(description.substr(0, middle),
+                        middle < end ? description.substr(middle + 1, end - middle - 1) : "");
+    description.remove_prefix((std::min)(end + 1, description.size()));
+  }
+  return result;
+}
+
+/// "0, 2 and 3"
+inline std::string ranks_text(std::span<const int> ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+inline std::string on_ranks(std::span<const int> ranks) {
+  return (ranks.size() == 1 ? "on rank " : "on ranks ") + ranks_text(ranks);
+}
+
+}  // namespace detail
+
+/// The checks of one rank on one communicator. All functions return at once.
+class checker {
+ public:
+  checker(any_backend& backend, int rank, int size, std::uint32_t epoch)
+      : backend_{&backend}, rank_{rank}, epoch_{epoch}, peers_(static_cast<std::size_t>(size)) {}
+
+  /// Announces call `sequence` to every other rank.
+  void begin(const operation& op, std::uint64_t sequence) {
+    op_ = &op;
+    mine_ = {};
+    mine_.sequence = sequence;
+    mine_.fingerprint = detail::fingerprint_of(op);
+    mine_.weight = op.weight;
+    const bool has_payload = rides_along(op) && (op.reduces() || rank_ == op.root);
+    if (has_payload && op.bytes() != 0 && !(op.reduces() && op.weight == 0)) {
+      mine_.length = static_cast<std::uint16_t>(op.bytes());
+      std::memcpy(mine_.payload.data(), op.in, op.bytes());
+    }
+    texts_out_.clear();
+    outbox_sent_.assign(peers_.size(), 0);
+    me().current = mine_;
+    me().has_current = true;
+  }
+
+  /// Whether a call is so small that its data travels in the announcement.
+  static bool rides_along(const operation& op) {
+    return op.bytes() <= message::payload_bytes &&
+           (op.verb == verb::allreduce || op.verb == verb::broadcast);
+  }
+
+  /// Sends what is unsent, takes what came. `checking` until all are here, then `moving`; `disagree`
+  /// as soon as two ranks differ and the texts of all that came are here; `lost` if a rank has given
+  /// up on the call, or has not come and never will.
+  state poll() {
+    flush();
+    drain();
+    bool all = true;
+    bool differ = false;
+    for (peer& p : peers_) {
+      if (!p.has_current) p.has_current = take(p, mine_.sequence);
+      all = all && p.has_current;
+      differ = differ || (p.has_current && p.current.fingerprint != mine_.fingerprint);
+    }
+    if (differ) return poll_texts();
+    if (abandoned_by() >= 0) return state::lost;
+    if (all && flushed()) return state::moving;
+    return lost_rank() >= 0 ? state::lost : state::checking;
+  }
+
+  /// Announces the call as one that this rank refuses, with the reason in its description, so that
+  /// no other rank waits for it. Stops trying when a mailbox stays full.
+  void refuse() {
+    write_text();
+    for (int attempt = 0; attempt < 1000 && !posted_everything(); ++attempt) {
+      flush();
+      drain();
+    }
+  }
+
+  /// While data moves: takes messages; `lost` if a rank gave up or left before this call was done.
+  state watch() {
+    drain();
+    return abandoned_by() >= 0 || lost_rank() >= 0 ? state::lost : state::moving;
+  }
+
+  /// Gives up: ranks that are in the call, or come later, are told.
+  void abandon() {
+    message m;
+    m.kind = message_kind::abandoned;
+    m.sequence = mine_.sequence;
+    for (int to = 0; to < static_cast<int>(peers_.size()); ++to)
+      for (int attempt = 0; to != rank_ && attempt < 1000 && !backend_->post(to, m); ++attempt) {
+      }
+  }
+
+  /// The call is over; what came for later ones stays.
+  void end() {
+    for (peer& p : peers_) {
+      p.has_current = false;
+      std::erase_if(p.abandoned, [&](std::uint64_t s) { return s <= mine_.sequence; });
+      std::erase_if(p.texts, [&](const auto& t) { return t.first <= mine_.sequence; });
+    }
+  }
+
+  double weight_of(int rank) const { return at(rank).current.weight; }
+  const message& announcement_of(int rank) const { return at(rank).current; }
+
+  /// Ranks that have not announced this call.
+  std::vector<int> missing() const {
+    std::vector<int> result;
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      if (!peers_[r].has_current) result.push_back(static_cast<int>(r));
+    return result;
+  }
+
+  /// The rank that will never do this call, or -1; and why.
+  int lost_rank() const {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      const peer& p = peers_[r];
+      if (p.departed && p.reason_complete && p.last_sequence <= mine_.sequence)
+        return static_cast<int>(r);
+    }
+    return -1;
+  }
+  const std::string& reason_of(int rank) const { return at(rank).reason; }
+
+  /// The rank that gave up on this call, or -1.
+  int abandoned_by() const {
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      if (std::find(peers_[r].abandoned.begin(), peers_[r].abandoned.end(), mine_.sequence) !=
+          peers_[r].abandoned.end())
+        return static_cast<int>(r);
+    return -1;
+  }
+
+  /// After `disagree`: every field in which the ranks differ, with its values and their ranks.
+  std::string disagreement() const {
+    std::string result;
+    std::vector<std::pair<std::vector<int>, std::vector<std::pair<std::string, std::string>>>> all;
+    std::vector<std::string> order;
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      const auto found = peers_[r].texts.find(mine_.sequence);
+      if (found == peers_[r].texts.end()) continue;
+      all.push_back({{static_cast<int>(r)}, detail::fields_of(found->second.words)});
+      for (const auto& [field, value] : all.back().second)
+        if (std::find(order.begin(), order.end(), field) == order.end()) order.push_back(field);
+    }
+    for (const std::string& field : order) {
+      std::map<std::string, std::vector<int>> values;
+      for (const auto& [rank, fields] : all) {
+        const auto found = std::find_if(fields.begin(), fields.end(),
+                                        [&](const auto& pair) { return pair.first == field; });
+        values[found == fields.end() ? std::string{"(none)"} : found->second].push_back(rank[0]);
+      }
+      if (values.size() < 2) continue;
+      if (field == "refused") {  // the other fields only show what is wrong with that call
+        for (const auto& [value, ranks] : values)
+          if (value != "(none)")
+            result += (result.empty() ? "" : "; ") + std::string{"it was refused "} +
+                      detail::on_ranks(ranks) + ": " + value;
+        return result;
+      }
+      result += (result.empty() ? "" : "; ") + field + ": ";
+      bool first = true;
+      for (const auto& [value, ranks] : values) {
+        result += (first ? "" : ", ") + value + " " + detail::on_ranks(ranks);
+        first = false;
+      }
+    }
+    return result.empty() ? "the calls differ" : result;
+  }
+
+ private:
+  /// A description on its way.
+  struct text {
+    std::string words;
+    bool complete = false;
+  };
+
+  struct peer {
+    bool has_current = false;
+    message current;
+    std::vector<message> later;  // announcements of calls that this rank has not made yet
+    std::vector<std::uint64_t> abandoned;
+
+    std::map<std::uint64_t, text> texts;  // of its calls, after disagreements
+
+    bool departed = false, reason_complete = false;
+    std::uint64_t last_sequence = 0;  // the first call that it does not take part in
+    std::string reason;
+  };
+
+  peer& me() { return peers_[static_cast<std::size_t>(rank_)]; }
+  const peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+  /// Own messages, in order: the announcement, then after a disagreement the pieces of the text.
+  void flush() {
+    for (std::size_t to = 0; to < peers_.size(); ++to) {
+      if (static_cast<int>(to) == rank_) continue;
+      while (outbox_sent_[to] < 1 + texts_out_.size()) {
+        const message& m = outbox_sent_[to] == 0 ? mine_ : texts_out_[outbox_sent_[to] - 1];
+        if (!backend_->post(static_cast<int>(to), m)) break;
+        ++outbox_sent_[to];
+      }
+    }
+  }
+  /// Whether everybody has the announcement, and those that came have the text, if there is one.
+  bool flushed() const {
+    for (std::size_t to = 0; to < peers_.size(); ++to) {
+      const std::size_t wanted = 1 + (peers_[to].has_current ? texts_out_.size() : 0);
+      if (static_cast<int>(to) != rank_ && outbox_sent_[to] < wanted) return false;
+    }
+    return true;
+  }
+
+  bool posted_everything() const {
+    for (std::size_t to = 0; to < peers_.size(); ++to)
+      if (static_cast<int>(to) != rank_ && outbox_sent_[to] < 1 + texts_out_.size()) return false;
+    return true;
+  }
+
+  void drain() {
+    int from = 0;
+    message m;
+    while (backend_->poll(from, m)) {
+      if (m.sequence >> 32 != epoch_) continue;  // of a communicator that is gone
+      peer& p = peers_[static_cast<std::size_t>(from)];
+      const std::string_view piece{reinterpret_cast<const char*>(m.payload.data()), m.length};
+      switch (m.kind) {
+        case message_kind::check:
+          if (m.sequence == mine_.sequence && !p.has_current) {
+            p.current = m;
+            p.has_current = true;
+          } else if (m.sequence > mine_.sequence) {
+            p.later.push_back(m);
+          }
+          break;
+        case message_kind::text:
+          if (m.sequence >= mine_.sequence) {
+            text& t = p.texts[m.sequence];
+            t.words += piece;
+            t.complete = m.part + 1 == m.parts;
+          }
+          break;
+        case message_kind::abandoned:
+          p.abandoned.push_back(m.sequence);
+          break;
+        case message_kind::departed:
+          p.departed = true;
+          p.last_sequence = m.sequence;
+          p.reason += piece;
+          p.reason_complete = m.part + 1 == m.parts;
+          break;
+      }
+    }
+  }
+
+  static bool take(peer& p, std::uint64_t sequence) {
+    const auto found = std::find_if(p.later.begin(), p.later.end(),
+                                    [&](const message& m) { return m.sequence == sequence; });
+    if (found == p.later.end()) return false;
+    p.current = *found;
+    p.later.erase(found);
+    return true;
+  }
+
+  void write_text() {
+    const std::string words = detail::description_of(*op_);
+    constexpr std::size_t piece = message::payload_bytes;
+    const std::size_t parts = (words.size() + piece - 1) / piece;
+    for (std::size_t part = 0; part < parts; ++part) {
+      message m;
+      m.kind = message_kind::text;
+      m.sequence = mine_.sequence;
+      m.part = static_cast<std::uint16_t>(part);
+      m.parts = static_cast<std::uint16_t>(parts);
+      const auto bytes = std::string_view{words}.substr(part * piece, piece);
+      m.length = static_cast<std::uint16_t>(bytes.size());
+      std::memcpy(m.payload.data(), bytes.data(), bytes.size());
+      texts_out_.push_back(m);
+    }
+    me().texts[mine_.sequence] = {words, true};
+    texts_limit_ = clock::now() + std::chrono::seconds{2};
+  }
+
+  /// Own text out, the others' in. A rank that has not come yet will find everything in its inbox;
+  /// one that stops now costs its part of the message, not the error.
+  state poll_texts() {
+    if (texts_out_.empty()) write_text();
+    flush();
+    drain();
+    bool all = flushed();
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      const peer& p = peers_[r];
+      if (static_cast<int>(r) == rank_ || !p.has_current || p.departed) continue;
+      const auto found = p.texts.find(mine_.sequence);
+      all = all && found != p.texts.end() && found->second.complete;
+    }
+    return all || clock::now() > texts_limit_ ? state::disagree : state::checking;
+  }
+
+  any_backend* backend_;
+  int rank_;
+  std::uint32_t epoch_;
+  std::vector<peer> peers_;
+  const operation* op_ = nullptr;
+  message mine_;
+  std::vector<message> texts_out_;
+  std::vector<std::size_t> outbox_sent_;  // per rank: the announcement, then texts_out_
+  clock::time_point texts_limit_;
+};
+
+}  // namespace hvdlite

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's end of a communicator: takes an operation through its check phase and its data phase,
+// keeps the deadlines, turns what goes wrong into exceptions, and records what was done.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <hvdlite/comm/backend.hpp>
+#include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/error.hpp>
+#include <hvdlite/core/settings.hpp>
+#include <hvdlite/engine/check.hpp>
+#include <hvdlite/trace/event.hpp>
+#include <hvdlite/trace/log.hpp>
+
+namespace hvdlite {
+
+/// See the file's head. Calls of several threads are taken one after the other.
+class endpoint {
+ public:
+  /// `backends`: in order of preference, null where not usable; at least one is there unless the
+  /// world is of one. `epoch`: a number that all ranks share and other communicators hardly have; it
+  /// keeps messages apart that MPI might mix up when it uses a communicator's number again.
+  endpoint(placement where, settings set, std::vector<std::unique_ptr<any_backend>> backends,
+           std::uint32_t epoch)
+      : where_{std::move(where)},
+        settings_{set},
+        backends_{std::move(backends)},
+        evaluate_{reduction_tree{where_.nodes()}},
+        sequence_{std::uint64_t{epoch} << 32} {
+    if (where_.size() > 1) {
+      for (const auto& b : backends_)
+        if (b && control_ == nullptr) control_ = b.get();
+      if (control_ == nullptr)
+        throw usage_error{"no backend of this communicator can reach its " +
+                          std::to_string(where_.size()) + " ranks"};
+      check_.emplace(*control_, where_.rank(), where_.size(), epoch);
+    }
+    terms_.resize(static_cast<std::size_t>(where_.size()));
+    leaves_.resize(terms_.size());
+  }
+
+  endpoint(const endpoint&) = delete;
+  endpoint& operator=(const endpoint&) = delete;
+
+  /// Peers that wait for this rank on this communicator are told.
+  ~endpoint() {
+    close(std::uncaught_exceptions() > 0 ? "it is unwinding from an exception"
+                                         : "it has given up its handle of this communicator",
+          {});
+  }
+
+  const placement& where() const { return where_; }
+  const settings& configuration() const { return settings_; }
+  bool has_backend(std::size_t which) const { return backends_[which] != nullptr; }
+  any_backend& backend_at(std::size_t which) const { return *backends_[which]; }
+  std::vector<event> recent() const { return events_.recent(); }
+
+  /// Runs `op` on backend `which` and returns when this rank's part is done. Collective, blocking.
+  /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
+  /// ended or the thread may not use it.
+  void run(const operation& op, std::size_t which) {
+    const std::lock_guard lock{mutex_};
+    if (!closed_.empty()) throw usage_error{prefix(op) + closed_};
+    if (!broken_.empty()) throw peer_lost_error{prefix(op) + broken_};
+    if (control_ != nullptr) try {
+        control_->enter();
+      } catch (const usage_error& e) {
+        throw usage_error{prefix(op) + e.what()};
+      }
+    ++sequence_;
+    event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ & 0xffffffffu);
+    try {
+      if (!op.refused.empty()) refuse(op);
+      if (where_.size() == 1)
+        run_alone(op);
+      else
+        run_together(op, backends_[which].get());
+    } catch (...) {
+      event_ring::end(record, event_state::failed);
+      throw;
+    }
+    event_ring::end(record, event_state::done);
+  }
+
+  /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
+  /// usage_error saying `later`. Does not block.
+  void close(std::string_view why, std::string_view later) noexcept {
+    const std::lock_guard lock{mutex_};
+    if (!closed_.empty()) return;
+    closed_ = later;
+    if (control_ != nullptr) {
+      control_->abort(sequence_ + 1, why);
+      where_.start_up().leave(prefix({}) + std::string{why});
+    }
+    check_.reset();
+    control_ = nullptr;
+    backends_.clear();
+  }
+
+  /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
+  std::string prefix(const operation& op) const {
+    std::string text = verb_name(op.verb);
+    if (!op.name.empty()) text += " '" + std::string{op.name} + "'";
+    text += " (";
+    if (op.type != dtype::none)
+      text += std::string{dtype_name(op.type)} + " x " + std::to_string(op.count) + ", ";
+    return text + "rank " + std::to_string(where_.rank()) + " of " +
+           std::to_string(where_.size()) + "): ";
+  }
+
+ private:
+  /// Scales apply, everything else is the identity.
+  void run_alone(const operation& op) {
+    if (!op.reduces() || (op.weighted && op.weight == 0)) return;
+    if (op.prescale == 1 && op.postscale == 1) {
+      if (op.in != op.out && op.count != 0) std::memmove(op.out, op.in, op.bytes());
+      return;
+    }
+    leaves_[0] = {op.in, op.prescale};
+    evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, {1, op.postscale});
+  }
+
+  /// The call is wrong on this rank alone, or on all: it is consumed, and nobody waits for it.
+  [[noreturn]] void refuse(const operation& op) {
+    if (check_ && settings_.checks == check_level::on) {
+      check_->begin(op, sequence_);
+      check_->refuse();
+      check_->end();
+    }
+    throw usage_error{prefix(op) + std::string{op.refused}};
+  }
+
+  void run_together(const operation& op, any_backend* data) {
+    const clock::time_point start = clock::now();
+    const bool checks = settings_.checks == check_level::on;
+    // Without checks, announcements still carry what only they can: weights, and a meeting.
+    const bool announces =
+        checks || op.weighted || op.verb == verb::barrier || op.verb == verb::split;
+    if (announces) agree(op, start);
+    if (!op.reduces() && op.verb != verb::broadcast) return check_->end();
+
+    reduction_terms terms{terms_, {}};
+    if (op.reduces() && !weigh(op, terms.root)) return check_->end();
+    if (announces && checker::rides_along(op))
+      take_payloads(op, terms);
+    else
+      move(op, terms, *data, start, checks);
+    check_->end();
+  }
+
+  void agree(const operation& op, clock::time_point start) {
+    check_->begin(op, sequence_);
+    backoff wait{where_.local_size()};
+    alarm limits{settings_, start};
+    while (true) {
+      switch (check_->poll()) {
+        case state::moving:
+          return;
+        case state::disagree: {
+          const std::string what = check_->disagreement();
+          check_->end();
+          throw mismatch_error{prefix(op) + "the ranks do not make the same call: " + what +
+                               "; make the call the same on every rank"};
+        }
+        case state::lost:
+          fail_lost(op, "before all ranks had entered the call");
+        default:
+          break;
+      }
+      wait.pause();
+      if (!wait.time_to_look()) continue;
+      const auto verdict = limits.look();
+      if (verdict == alarm::quiet) continue;
+      const std::string text = "waited " + limits.elapsed_text() + " for " + missing_text();
+      if (verdict == alarm::warn) {
+        log(log_level::warning, where_.rank(), prefix(op) + text + " to enter the call");
+        continue;
+      }
+      check_->abandon();
+      check_->end();
+      throw timeout_error{prefix(op) + text +
+                          "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"};
+    }
+  }
+
+  /// Every rank's factor and the divisor, from the announcements. False if all weights are zero.
+  bool weigh(const operation& op, root_scale& root) {
+    root = {1, op.postscale};
+    if (!op.weighted) {
+      std::fill(terms_.begin(), terms_.end(), reduction_terms::term{op.prescale, true});
+      if (op.averages) root.divisor = where_.size();
+      return true;
+    }
+    double total = 0, first = 0;
+    int present = 0;
+    bool equal = true;
+    for (int r = 0; r < where_.size(); ++r) {
+      const double weight = check_->weight_of(r);
+      terms_[static_cast<std::size_t>(r)] = {op.prescale * weight, weight != 0};
+      if (weight == 0) continue;
+      if (present++ == 0) first = weight;
+      equal = equal && weight == first;
+      total += weight;
+    }
+    if (present == 0) {
+      if (!std::exchange(told_all_zero_, true))
+        log(log_level::warning, where_.rank(),
+            prefix(op) + "every rank gave 0 samples; the tensors stay as they are");
+      return false;
+    }
+    root.divisor = total;
+    if (equal) {  // a plain average of those present: the same bits as without weights
+      for (auto& term : terms_) term.factor = op.prescale;
+      root.divisor = present;
+    }
+    return true;
+  }
+
+  void take_payloads(const operation& op, const reduction_terms& terms) {
+    if (op.verb == verb::broadcast) {
+      if (where_.rank() != op.root && op.count != 0)
+        std::memcpy(op.out, check_->announcement_of(op.root).payload.data(), op.bytes());
+      return;
+    }
+    for (int r = 0; r < where_.size(); ++r) {
+      const auto& term = terms.ranks[static_cast<std::size_t>(r)];
+      leaves_[static_cast<std::size_t>(r)] = {
+          term.present ? check_->announcement_of(r).payload.data() : nullptr, term.factor};
+    }
+    evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, terms.root);
+  }
+
+  void move(const operation& op, const reduction_terms& terms, any_backend& data,
+            clock::time_point start, bool checks) {
+    request in_flight;
+    try {
+      in_flight = data.start(op, terms);
+      backoff wait{where_.local_size()};
+      alarm limits{settings_, start};
+      while (true) {
+        const state now = data.progress(in_flight);
+        if (now == state::done) return;
+        if (now == state::lost) {
+          if (checks) check_->watch();
+          fail_lost(op, "while data was moving");
+        }
+        wait.pause();
+        if (!checks || !wait.time_to_look()) continue;
+        if (check_->watch() == state::lost) fail_lost(op, "while data was moving");
+        const auto verdict = limits.look();
+        if (verdict == alarm::quiet) continue;
+        const std::string text = "data has been moving for " + limits.elapsed_text() +
+                                 " and a rank has stopped to take part in it";
+        if (verdict == alarm::warn) {
+          log(log_level::warning, where_.rank(), prefix(op) + text);
+          continue;
+        }
+        check_->abandon();
+        throw timeout_error{prefix(op) + text + "; the tensor's contents are undefined"};
+      }
+    } catch (const std::exception& e) {
+      data.withdraw(in_flight);
+      broken_ = std::string{"the communicator was lost in an earlier call: "} + e.what();
+      control_->abort(sequence_, broken_);
+      throw;
+    }
+  }
+
+  [[noreturn]] void fail_lost(const operation& op, std::string_view when) {
+    const int quitter = check_->abandoned_by();
+    if (quitter >= 0) {
+      check_->end();
+      throw timeout_error{prefix(op) + "rank " + std::to_string(quitter) +
+                          " gave up on this call after its deadline; see that every rank makes it "
+                          "in time, or raise HVDLITE_TIMEOUT"};
+    }
+    const int gone = check_->lost_rank();
+    std::string text = prefix(op);
+    if (gone >= 0)
+      text += "rank " + std::to_string(gone) + " is lost: " + check_->reason_of(gone);
+    else
+      text += "a rank left";
+    text += " (" + std::string{when} + ")";
+    broken_ = "the communicator was lost in an earlier call: " + text;
+    check_->end();
+    throw peer_lost_error{text};
+  }
+
+  std::string missing_text() const {
+    const auto missing = check_->missing();
+    if (missing.empty()) return "an answer of the ranks that are in the call";
+    return (missing.size() == 1 ? "rank " : "ranks ") + detail::ranks_text(missing);
+  }
+
+  /// The two deadlines of a call: warnings at ever longer intervals, then the end.
+  class alarm {
+   public:
+    enum verdict { quiet, warn, expired };
+    alarm(const settings& set, clock::time_point start)
+        : start_{start},
+          interval_{set.stall_warning},
+          end_{set.timeout == clock::duration::zero() ? (clock::time_point::max)()
+                                                      : deadline_after(start, set.timeout)} {}
+
+    verdict look() {
+      const auto now = clock::now();
+      if (now >= end_) return expired;
+      if (interval_ == clock::duration::zero() || now < deadline_after(start_, interval_))
+        return quiet;
+      interval_ *= 4;
+      return warn;
+    }
+
+    std::string elapsed_text() const {
+      const std::chrono::duration<double> seconds = clock::now() - start_;
+      const double rounded = static_cast<double>(static_cast<long>(seconds.count() * 10)) / 10;
+      return detail::number_text(rounded) + " s";
+    }
+
+   private:
+    clock::time_point start_;
+    clock::duration interval_;
+    clock::time_point end_;
+  };
+
+  placement where_;
+  settings settings_;
+  std::vector<std::unique_ptr<any_backend>> backends_;
+  any_backend* control_ = nullptr;  // carries the checks: the first usable backend
+  std::optional<checker> check_;
+  tree_evaluator evaluate_;
+  std::vector<reduction_terms::term> terms_;
+  std::vector<leaf> leaves_;
+  event_ring events_;
+  std::mutex mutex_;
+  std::uint64_t sequence_;  // of the last call; the epoch is in its upper half
+  std::string closed_;  // why no call is possible: the Environment has ended
+  std::string broken_;  // why no call is possible: a rank is lost
+  bool told_all_zero_ = false;
+};
+
+}  // namespace hvdlite

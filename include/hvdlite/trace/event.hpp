@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A record of what a rank did last: one event per collective in a ring of fixed size. It costs two
+// clock reads a call, and is what a failure report and a timeline are written from.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/element.hpp>
+
+namespace hvdlite {
+
+/// How far a collective got.
+enum class event_state : std::uint8_t { running, done, failed };
+
+/// One collective of one rank. Names longer than the record are cut.
+struct event {
+  std::uint64_t sequence = 0;
+  const char* verb = "";
+  std::array<char, 40> name{};
+  dtype type = dtype::none;
+  std::uint64_t count = 0;
+  clock::time_point begin;
+  clock::time_point end;
+  event_state state = event_state::running;
+};
+
+/// The last `capacity` events, oldest first. Written by the rank that owns it.
+class event_ring {
+ public:
+  static constexpr std::size_t capacity = 64;
+
+  event& begin(const char* verb, std::string_view name, dtype type, std::uint64_t count,
+               std::uint64_t sequence) {
+    event& slot = events_[written_++ % capacity];
+    slot.sequence = sequence;
+    slot.verb = verb;
+    slot.name.fill('\0');
+    name.copy(slot.name.data(), slot.name.size() - 1);
+    slot.type = type;
+    slot.count = count;
+    slot.begin = clock::now();
+    slot.state = event_state::running;
+    return slot;
+  }
+
+  static void end(event& slot, event_state state) {
+    slot.end = clock::now();
+    slot.state = state;
+  }
+
+  std::vector<event> recent() const {
+    std::vector<event> result;
+    const std::size_t first = written_ < capacity ? 0 : written_ - capacity;
+    for (std::size_t i = first; i < written_; ++i) result.push_back(events_[i % capacity]);
+    return result;
+  }
+
+ private:
+  std::array<event, capacity> events_{};
+  std::size_t written_ = 0;
+};
+
+}  // namespace hvdlite
