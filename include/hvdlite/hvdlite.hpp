@@ -19,4 +19,9 @@
 #include <hvdlite/collective/allreduce.hpp>      // gives: allreduce
 #include <hvdlite/collective/broadcast.hpp>      // gives: broadcast
 #include <hvdlite/collective/barrier.hpp>        // gives: barrier
+#include <hvdlite/optim/optimizer.hpp>           // gives: optimizer_traits
+#include <hvdlite/optim/sgd.hpp>                 // gives: Sgd
+#include <hvdlite/optim/broadcast_state.hpp>     // gives: broadcast_parameters
+#include <hvdlite/optim/distributed_optimizer.hpp>  // gives: DistributedOptimizer
+#include <hvdlite/data/sampler.hpp>              // gives: ShardedSampler, rank_seed
 #include <hvdlite/horovod.hpp>                   // gives: hvdlite::horovod::init, rank, allreduce ...

@@ -5,10 +5,13 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <hvdlite/collective/arguments.hpp>
 
@@ -20,6 +23,12 @@ struct allreduce_options {
   double prescale = 1;         ///< multiplies every rank's elements before the reduction
   double postscale = 1;        ///< multiplies the result
   sample_count samples = {};   ///< this rank's weight in an average: how many samples it stands for
+};
+
+/// The policy that is used where none is given; inherit from it to change a part.
+template <class Tensor>
+struct default_policy {
+  using op = average;
 };
 
 /// What allreduce<Policy> takes from its template argument: `using op = ...;`.
@@ -50,19 +59,14 @@ std::string refusal(const allreduce_options& o) {
   return {};
 }
 
-/// Both forms: `in` and `out` are contiguous<...>, perhaps of the same memory.
-template <class X, class Comm, class Op>
-void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op& op,
-                     const allreduce_options& options, std::string refused = {}) {
-  using T = element_of<X>;
-  if (refused.empty()) refused = refusal<T, Op>(options);
+/// An allreduce of elements T but for its memory. Refers to `op`, `options` and `refused`.
+template <class T, class Op>
+operation reduction_call(const Op& op, const allreduce_options& options,
+                         const std::string& refused) {
   operation call;
   call.verb = verb::allreduce;
   call.name = options.name;
   call.refused = refused;
-  describe<X>(call, in);
-  call.in = in.read();
-  call.out = out.write();
   call.kernels = &kernels_of<T, Op>;
   call.op_context = std::addressof(op);
   call.op_name = op.name;
@@ -71,6 +75,19 @@ void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op
   call.averages = std::same_as<Op, average>;
   call.weighted = options.samples.given();
   call.weight = options.samples.value();
+  return call;
+}
+
+/// Both forms: `in` and `out` are contiguous<...>, perhaps of the same memory.
+template <class X, class Comm, class Op>
+void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op& op,
+                     const allreduce_options& options, std::string refused = {}) {
+  using T = element_of<X>;
+  if (refused.empty()) refused = refusal<T, Op>(options);
+  operation call = reduction_call<T>(op, options, refused);
+  describe<X>(call, in);
+  call.in = in.read();
+  call.out = out.write();
 
   // A half-overlapping output would be written while it is still to be read.
   std::unique_ptr<std::byte[]> apart;

@@ -210,8 +210,9 @@ class Communicator {
 
   const settings& configuration() const { return end().configuration(); }
 
-  /// Used by the verbs: runs `op` on the first backend that `allowed` says can serve its types.
-  void run(const operation& op, const std::array<bool, sizeof...(Backends)>& allowed) const {
+  /// Used by the verbs: runs `op` on the first backend that `allowed` says can serve its types. See
+  /// endpoint::run.
+  bool run(const operation& op, const std::array<bool, sizeof...(Backends)>& allowed) const {
     endpoint& e = end();
     if (e.where().size() == 1) return e.run(op, 0);
     for (std::size_t b = 0; b < allowed.size(); ++b)

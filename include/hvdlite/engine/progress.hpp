@@ -67,10 +67,11 @@ class endpoint {
   any_backend& backend_at(std::size_t which) const { return *backends_[which]; }
   std::vector<event> recent() const { return events_.recent(); }
 
-  /// Runs `op` on backend `which` and returns when this rank's part is done. Collective, blocking.
+  /// Runs `op` on backend `which` and returns when this rank's part is done: true, or false if all
+  /// ranks gave weight 0, and nothing was written. Collective, blocking.
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
-  void run(const operation& op, std::size_t which) {
+  bool run(const operation& op, std::size_t which) {
     const std::lock_guard lock{mutex_};
     if (!closed_.empty()) throw usage_error{prefix(op) + closed_};
     if (!broken_.empty()) throw peer_lost_error{prefix(op) + broken_};
@@ -81,17 +82,16 @@ class endpoint {
       }
     ++sequence_;
     event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ & 0xffffffffu);
+    bool written = false;
     try {
       if (!op.refused.empty()) refuse(op);
-      if (where_.size() == 1)
-        run_alone(op);
-      else
-        run_together(op, backends_[which].get());
+      written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].get());
     } catch (...) {
       event_ring::end(record, event_state::failed);
       throw;
     }
     event_ring::end(record, event_state::done);
+    return written;
   }
 
   /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
@@ -122,14 +122,16 @@ class endpoint {
 
  private:
   /// Scales apply, everything else is the identity.
-  void run_alone(const operation& op) {
-    if (!op.reduces() || (op.weighted && op.weight == 0)) return;
+  bool run_alone(const operation& op) {
+    if (!op.reduces()) return true;
+    if (op.weighted && op.weight == 0) return false;
     if (op.prescale == 1 && op.postscale == 1) {
       if (op.in != op.out && op.count != 0) std::memmove(op.out, op.in, op.bytes());
-      return;
+      return true;
     }
     leaves_[0] = {op.in, op.prescale};
     evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, {1, op.postscale});
+    return true;
   }
 
   /// The call is wrong on this rank alone, or on all: it is consumed, and nobody waits for it.
@@ -142,22 +144,24 @@ class endpoint {
     throw usage_error{prefix(op) + std::string{op.refused}};
   }
 
-  void run_together(const operation& op, any_backend* data) {
+  bool run_together(const operation& op, any_backend* data) {
     const clock::time_point start = clock::now();
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
     const bool announces =
         checks || op.weighted || op.verb == verb::barrier || op.verb == verb::split;
     if (announces) agree(op, start);
-    if (!op.reduces() && op.verb != verb::broadcast) return check_->end();
-
-    reduction_terms terms{terms_, {}};
-    if (op.reduces() && !weigh(op, terms.root)) return check_->end();
-    if (announces && checker::rides_along(op))
-      take_payloads(op, terms);
-    else
-      move(op, terms, *data, start, checks);
+    bool written = true;
+    if (op.reduces() || op.verb == verb::broadcast) {
+      reduction_terms terms{terms_, {}};
+      if (op.reduces()) written = weigh(op, terms.root);
+      if (written && announces && checker::rides_along(op))
+        take_payloads(op, terms);
+      else if (written)
+        move(op, terms, *data, start, checks);
+    }
     check_->end();
+    return written;
   }
 
   void agree(const operation& op, clock::time_point start) {

@@ -81,6 +81,9 @@ struct tensor_traits<X> {
     else
       return tensor_shape::column_major({rows, cols});
   }
+
+  /// A copy that owns its elements, also of a view.
+  static auto evaluate(const X& x) { return typename X::PlainObject{x}; }
 };
 
 template <detail::eigen_dense X>

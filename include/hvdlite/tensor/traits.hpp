@@ -22,7 +22,8 @@ namespace hvdlite {
 /// - `static constexpr bool borrows = true`: the type is itself a view (like std::span), so that a
 ///   const object still gives writable elements and a temporary may be passed;
 /// - `static tensor_shape shape(const X&)`: extents and memory order; [count] if absent;
-/// - `static auto evaluate(const X&)`, instead of view: `x` is an expression, and this its value.
+/// - `static auto evaluate(const X&)`: a copy that owns its elements, for views; and instead of
+///   `view` for expressions, which have no elements before they are evaluated.
 template <class X>
 struct tensor_traits;
 
