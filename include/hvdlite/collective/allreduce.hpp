@@ -41,7 +41,9 @@ namespace detail {
 template <class T, class Op>
 std::string refusal(const allreduce_options& o) {
   const bool scales = o.prescale != 1 || o.postscale != 1;
-  if constexpr (std::same_as<T, bool>) {
+  if constexpr (std::same_as<Op, logical_and> || std::same_as<Op, logical_or>) {
+    if (scales) return "prescale and postscale are not defined for logical_and and logical_or";
+  } else if constexpr (std::same_as<T, bool>) {
     if (scales) return "prescale and postscale are not defined for bool";
   } else if constexpr (is_integer_v<T> && sizeof(T) == 8) {
     if (scales)

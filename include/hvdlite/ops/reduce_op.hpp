@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <hvdlite/core/config.hpp>
 #include <hvdlite/core/element.hpp>
 
 namespace hvdlite {
@@ -51,6 +52,17 @@ struct average_accumulator<T> {
 
 template <class T>
 inline constexpr bool is_number_v = is_integer_v<T> || is_floating_v<T> || is_complex_v<T>;
+
+/// a * b with the same bits whatever -march says: the operator of std::complex is compiled with the
+/// user's flags, and may fuse its products with its sums.
+template <class C>
+HVDLITE_STRICT_FP C complex_product(C a, C b) {
+  HVDLITE_STRICT_FP_BODY
+  const C result{a.real() * b.real() - a.imag() * b.imag(),
+                 a.real() * b.imag() + a.imag() * b.real()};
+  // What the operator makes of infinities has nothing to round.
+  return result.real() != result.real() && result.imag() != result.imag() ? a * b : result;
+}
 
 }  // namespace detail
 
@@ -137,7 +149,12 @@ struct product : detail::reduce_op_tag {
   template <class T>
   static accumulator<T> identity() { return accumulator<T>(1); }
   template <class T, class A>
-  static A combine(A a, A b) { return a * b; }
+  static A combine(A a, A b) {
+    if constexpr (is_complex_v<A>)
+      return detail::complex_product(a, b);
+    else
+      return a * b;
+  }
 };
 
 /// Whether the element is true (not zero) on every rank; integers become 0 or 1.
