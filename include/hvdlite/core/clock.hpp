@@ -30,7 +30,7 @@ class backoff {
   }
 
   void pause() {
-    ++rounds_;
+    if (rounds_ < spins_ + yields) ++rounds_;  // and no further: a wait may last for days
     if (rounds_ < spins_) {
 #if defined(__x86_64__) || defined(__i386__)
       __builtin_ia32_pause();

@@ -143,10 +143,15 @@ struct kernels {
   static void fill_identity(std::byte* acc_bytes, std::size_t n, const void* context) {
     auto* acc = reinterpret_cast<acc_t*>(acc_bytes);
     acc_t neutral{};
-    if constexpr (is_user_op_v<Op>)
-      neutral = static_cast<acc_t>(static_cast<const Op*>(context)->neutral);
-    else
+    if constexpr (is_user_op_v<Op>) {
+      const auto& given = static_cast<const Op*>(context)->neutral;
+      if constexpr (is_complex_v<acc_t> && std::is_arithmetic_v<std::remove_cvref_t<decltype(given)>>)
+        neutral = acc_t{static_cast<typename acc_t::value_type>(given)};  // an int's 0, too
+      else
+        neutral = static_cast<acc_t>(given);
+    } else {
       neutral = Op::template identity<T>();
+    }
     for (std::size_t i = 0; i < n; ++i) acc[i] = neutral;
   }
 
