@@ -39,7 +39,7 @@ namespace detail {
 
 /// What is wrong with the options, in words; empty if nothing is.
 template <class T, class Op>
-std::string refusal(const allreduce_options& o) {
+HVDLITE_COLD std::string refusal(const allreduce_options& o) {
   const bool scales = o.prescale != 1 || o.postscale != 1;
   if constexpr (std::same_as<Op, logical_and> || std::same_as<Op, logical_or>) {
     if (scales) return "prescale and postscale are not defined for logical_and and logical_or";
@@ -53,8 +53,8 @@ std::string refusal(const allreduce_options& o) {
     if (!std::same_as<Op, average>)
       return "samples are weights of an average, and the op is another one; leave .samples out";
     if (!(o.samples.value() >= 0) || !std::isfinite(o.samples.value()))
-      return "samples is " + number_text(o.samples.value()) +
-             "; expected a finite number that is not negative";
+      return text({"samples is ", o.samples.value(),
+                   "; expected a finite number that is not negative"});
     if (is_integer_v<T> && sizeof(T) == 8)
       return "weights would lose bits of 64-bit integers; convert to double before";
   }
@@ -146,11 +146,11 @@ void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
       const auto to = detail::contiguous_of(out);
       std::string refused;
       if (from.count() != to.count())
-        refused = "the output has " + std::to_string(to.count()) + " elements, the input " +
-                  std::to_string(from.count());
+        refused = detail::text(
+            {"the output has ", to.count(), " elements, the input ", from.count()});
       else if (from.shape().order_text() != to.shape().order_text())
-        refused = "the input is " + from.shape().order_text() + ", the output " +
-                  to.shape().order_text() + "; store both alike";
+        refused = detail::text({"the input is ", from.shape().order_text(), ", the output ",
+                                to.shape().order_text(), "; store both alike"});
       detail::allreduce_bytes<Out>(comm, from, to, op, options, refused);
     }
   }

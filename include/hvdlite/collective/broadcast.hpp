@@ -32,8 +32,8 @@ void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
       const auto memory = detail::contiguous_of(x);
       std::string refused;
       if (options.root < 0 || options.root >= comm.size())
-        refused = "root " + std::to_string(options.root) + " is out of range; there are ranks 0 to " +
-                  std::to_string(comm.size() - 1);
+        refused = detail::text(
+            {"root ", options.root, " is out of range; there are ranks 0 to ", comm.size() - 1});
       operation call;
       call.verb = verb::broadcast;
       call.name = options.name;

@@ -4,6 +4,8 @@
 // decide it, and by what is usable here for the rest.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,7 +15,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,13 +48,17 @@ namespace detail {
 /// The communicators that end together, with their Environment or their launch.
 class lifetime {
  public:
-  void add(const std::shared_ptr<endpoint>& end) {
+  HVDLITE_COLD void add(const std::shared_ptr<endpoint>& end) {
     const std::lock_guard lock{mutex_};
-    std::erase_if(members_, [](const auto& weak) { return weak.expired(); });
+    for (auto& weak : members_)
+      if (weak.expired()) {
+        weak = end;
+        return;
+      }
     members_.push_back(end);
   }
 
-  void end(std::string_view why, std::string_view later) noexcept {
+  HVDLITE_COLD void end(std::string_view why, std::string_view later) noexcept {
     const std::lock_guard lock{mutex_};
     for (const auto& weak : members_)
       if (const auto member = weak.lock()) member->close(why, later);
@@ -66,8 +71,14 @@ class lifetime {
 };
 
 /// Different for each communicator that this process makes, and random between processes.
-inline std::uint32_t new_epoch() {
-  static std::atomic<std::uint32_t> next{std::random_device{}()};
+HVDLITE_COLD inline std::uint32_t new_epoch() {
+  // The clock and an address that the system randomises: enough to keep processes apart.
+  static std::atomic<std::uint32_t> next{[] {
+    fingerprint_hash hash;
+    hash.add(static_cast<std::uint64_t>(clock::now().time_since_epoch().count()));
+    hash.add(static_cast<std::uint64_t>(getpid()));
+    return static_cast<std::uint32_t>(hash.value());
+  }()};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -103,8 +114,8 @@ class Communicator {
                      std::make_shared<detail::lifetime>()} {}
 
   /// Used by Environment and launch; collective over the channel's ranks, blocking.
-  Communicator(std::shared_ptr<channel> start_up, settings set,
-               std::shared_ptr<detail::lifetime> life)
+  HVDLITE_COLD Communicator(std::shared_ptr<channel> start_up, settings set,
+                            std::shared_ptr<detail::lifetime> life)
       : life_{std::move(life)} {
     placement where{std::move(start_up)};
     // All ranks agree about what is usable before anybody builds it, and about settings that shape
@@ -125,10 +136,10 @@ class Communicator {
       std::memcpy(&theirs, all[r].data(), sizeof theirs);
       if (r == 0) mine.epoch = theirs.epoch;
       if (theirs.checks != mine.checks || theirs.chunk_bytes != mine.chunk_bytes)
-        throw mismatch_error{"communicator: rank " + std::to_string(where.rank()) + " and rank " +
-                             std::to_string(r) +
-                             " were started with different HVDLITE_CHECKS or HVDLITE_CHUNK_BYTES; "
-                             "set them alike on every rank"};
+        throw mismatch_error{detail::text(
+            {"communicator: rank ", where.rank(), " and rank ", r,
+             " were started with different HVDLITE_CHECKS or HVDLITE_CHUNK_BYTES; set them alike on "
+             "every rank"})};
       for (std::size_t b = 0; b < mine.usable.size(); ++b)
         mine.usable[b] = mine.usable[b] && theirs.usable[b];
     }
@@ -178,8 +189,8 @@ class Communicator {
       refused = "a rank appears twice in the list " + detail::ranks_text(ranks);
     for (const int r : ranks)
       if (r < 0 || r >= size())
-        refused = "rank " + std::to_string(r) + " is out of range; there are ranks 0 to " +
-                  std::to_string(size() - 1);
+        refused =
+            detail::text({"rank ", r, " is out of range; there are ranks 0 to ", size() - 1});
     announce("subset of ranks " + detail::ranks_text(ranks), refused);
     return part(std::binary_search(ranks.begin(), ranks.end(), rank()) ? 0 : -1, 0);
   }
@@ -217,8 +228,8 @@ class Communicator {
     if (e.where().size() == 1) return e.run(op, 0);
     for (std::size_t b = 0; b < allowed.size(); ++b)
       if (allowed[b] && e.has_backend(b)) return e.run(op, b);
-    throw usage_error{e.prefix(op) + "no backend that is usable here serves tensors in " +
-                      std::string{op.space} + " memory"};
+    throw usage_error{detail::text({e.prefix(op), "no backend that is usable here serves tensors in ",
+                                    op.space, " memory"})};
   }
 
   /// Used by the verbs: the backends that can move, or reduce, such elements.
@@ -241,10 +252,12 @@ class Communicator {
   }
 
   endpoint& end() const {
-    if (!end_)
-      throw usage_error{"this communicator is empty: this process is not a member of it, or it was "
-                        "default-constructed"};
+    if (!end_) fail_empty();
     return *end_;
+  }
+  [[noreturn]] HVDLITE_COLD static void fail_empty() {
+    throw usage_error{"this communicator is empty: this process is not a member of it, or it was "
+                      "default-constructed"};
   }
   const placement& where() const { return end().where(); }
 

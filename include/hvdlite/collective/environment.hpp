@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +23,7 @@ namespace hvdlite {
 namespace detail {
 
 /// How many processes the launcher says there are; nothing if no launcher is known.
-inline std::optional<int> launcher_size() {
+HVDLITE_COLD inline std::optional<int> launcher_size() {
   // Open MPI, MPICH and Intel MPI (Hydra), MVAPICH; srun sets one of these through its PMI plugins.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     const char* text = std::getenv(variable);
@@ -51,7 +50,7 @@ HVDLITE_EXPORT inline process_world& the_process() {
   return process;
 }
 
-inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
+HVDLITE_COLD inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
   const std::optional<int> launched = launcher_size();
 #if HVDLITE_WITH_MPI
   if (launched || mpi_session::running()) {
@@ -61,16 +60,17 @@ inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& pro
     }
     auto start_up = std::make_shared<mpi_channel>(MPI_COMM_WORLD);
     if (launched.value_or(0) > 1 && start_up->size() == 1)
-      throw usage_error{"the launcher started " + std::to_string(*launched) +
-                        " processes, but MPI says that this one is alone: the program was built "
-                        "with another MPI than the mpirun that started it; use one MPI for both"};
+      throw usage_error{
+          text({"the launcher started ", *launched,
+                " processes, but MPI says that this one is alone: the program was built with another "
+                "MPI than the mpirun that started it; use one MPI for both"})};
     return start_up;
   }
 #else
   if (launched.value_or(0) > 1)
-    throw usage_error{"the launcher started " + std::to_string(*launched) +
-                      " processes, but this program was built without MPI: each would train alone; "
-                      "build with MPI and Boost.MPI, or start it once"};
+    throw usage_error{text({"the launcher started ", *launched,
+                            " processes, but this program was built without MPI: each would train "
+                            "alone; build with MPI and Boost.MPI, or start it once"})};
 #endif
   return std::make_shared<lone_channel>();
 }
@@ -92,7 +92,7 @@ class Environment {
   /// launcher that disagrees with MPI, or an MPI that was finalized.
   Environment(int /*argc*/, char** /*argv*/) : Environment{} {}
 
-  Environment() : exceptions_{std::uncaught_exceptions()} {
+  HVDLITE_COLD Environment() : exceptions_{std::uncaught_exceptions()} {
     auto& process = detail::the_process();
     if (process.environments == 0) {
       const settings set = settings::from_environment();
@@ -110,7 +110,7 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  ~Environment() {
+  HVDLITE_COLD ~Environment() {
     auto& process = detail::the_process();
     if (--process.environments != 0) return;
     const bool unwinding = std::uncaught_exceptions() > exceptions_;
@@ -135,7 +135,7 @@ class Environment {
 /// The communicator that code without one at hand means: the innermost `make_current` or `launch`
 /// of this thread, else the Environment's world on the thread that made it. Throws usage_error where
 /// there is none.
-inline default_communicator current_world() {
+HVDLITE_COLD inline default_communicator current_world() {
   if (const auto* world = detail::thread_world()) return *world;
   const auto& process = detail::the_process();
   if (process.environments == 0)

@@ -29,7 +29,7 @@ struct launch_options {
 /// the exception of the lowest rank that did not merely lose a peer.
 template <class F>
 void launch(int n, F&& f, const launch_options& options = {}) {
-  if (n < 1) throw usage_error{"launch: " + std::to_string(n) + " ranks; expected at least 1"};
+  if (n < 1) throw usage_error{detail::text({"launch: ", n, " ranks; expected at least 1"})};
   const settings set = settings::from_environment();
   std::vector<int> nodes(static_cast<std::size_t>(n));
   for (int r = 0; r < n; ++r)
@@ -62,7 +62,7 @@ void launch(int n, F&& f, const launch_options& options = {}) {
       why = e.what();
     } catch (const std::exception& e) {
       mine = {std::current_exception(), false};
-      why = std::string{"it threw: "} + e.what();
+      why = detail::text({"it threw: ", e.what()});
     } catch (...) {
       mine = {std::current_exception(), false};
       why = "it threw something that is no std::exception";
@@ -76,7 +76,7 @@ void launch(int n, F&& f, const launch_options& options = {}) {
   } catch (...) {  // no more threads to be had: those that run would wait for the others
     for (int rank = static_cast<int>(threads.size()); rank < n; ++rank) {
       hub->shared.depart(rank, 0, "it could not be started");
-      thread_channel{hub, rank}.leave("rank " + std::to_string(rank) + " could not be started");
+      thread_channel{hub, rank}.leave(detail::text({"rank ", rank, " could not be started"}));
     }
     for (auto& thread : threads) thread.join();
     throw;

@@ -51,7 +51,7 @@ class thread_channel final : public channel {
   thread_channel(std::shared_ptr<detail::thread_hub> hub, int rank)
       : hub_{std::move(hub)}, rank_{rank} {}
 
-  exchanged exchange(std::span<const std::byte> mine) override {
+  HVDLITE_COLD exchanged exchange(std::span<const std::byte> mine) override {
     std::unique_lock lock{hub_->mutex};
     const std::uint64_t round = hub_->round;
     hub_->contributions[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
@@ -67,7 +67,7 @@ class thread_channel final : public channel {
     return hub_->results;  // the next round cannot end before this rank has joined it
   }
 
-  std::shared_ptr<channel> split(int color, int key) override {
+  HVDLITE_COLD std::shared_ptr<channel> split(int color, int key) override {
     struct entry {
       int color, key, rank;
       std::shared_ptr<detail::thread_hub>* made;  // by the first member, read by the others
@@ -78,25 +78,33 @@ class thread_channel final : public channel {
         std::memcpy(&all.emplace_back(), bytes.data(), sizeof e);
       return all;
     };
-    std::vector<entry> members;
-    for (const entry& e : gather({color, key, rank_, nullptr}))
-      if (e.color == color) members.push_back(e);
-    std::stable_sort(members.begin(), members.end(),
-                     [](const entry& a, const entry& b) { return a.key < b.key; });
+    // A member's new rank is the number of members before it in the order of (key, old rank).
+    const std::vector<entry> asked = gather({color, key, rank_, nullptr});
+    std::vector<int> members(asked.size());  // old ranks by new ones
+    int my_rank = 0;
+    std::size_t count = 0;
+    for (const entry& e : asked) {
+      if (e.color != color) continue;
+      std::size_t before = 0;
+      for (const entry& o : asked)
+        if (o.color == color && (o.key < e.key || (o.key == e.key && o.rank < e.rank))) ++before;
+      members[before] = e.rank;
+      if (e.rank == rank_) my_rank = static_cast<int>(before);
+      ++count;
+    }
 
     std::shared_ptr<detail::thread_hub> made;
-    if (color >= 0 && members.front().rank == rank_) {
-      std::vector<int> nodes;
-      for (const entry& e : members) nodes.push_back(hub_->nodes[static_cast<std::size_t>(e.rank)]);
+    if (color >= 0 && my_rank == 0) {
+      std::vector<int> nodes(count);
+      for (std::size_t i = 0; i < count; ++i)
+        nodes[i] = hub_->nodes[static_cast<std::size_t>(members[i])];
       made = std::make_shared<detail::thread_hub>(std::move(nodes), hub_->shared.chunk_bytes());
     }
     const auto all = gather({color, key, rank_, &made});
     std::shared_ptr<channel> result;
     if (color >= 0) {
-      if (!made) made = *all[static_cast<std::size_t>(members.front().rank)].made;
-      const auto me = std::find_if(members.begin(), members.end(),
-                                   [&](const entry& e) { return e.rank == rank_; });
-      result = std::make_shared<thread_channel>(made, static_cast<int>(me - members.begin()));
+      if (!made) made = *all[static_cast<std::size_t>(members[0])].made;
+      result = std::make_shared<thread_channel>(made, my_rank);
     }
     exchange({});  // nobody's `made` goes before all have read it
     return result;
@@ -135,7 +143,7 @@ class local {
     return dynamic_cast<const thread_channel*>(&where.start_up()) != nullptr;
   }
 
-  local(const placement& where, const settings&)
+  HVDLITE_COLD local(const placement& where, const settings&)
       : hub_{dynamic_cast<const thread_channel&>(where.start_up()).hub()},
         rank_{where.rank()},
         size_{where.size()},
@@ -176,7 +184,11 @@ class local {
 
   state progress(request&) {
     bool moved = true;
-    while (moved && drained_ < chunks_) moved = fill() | reduce() | drain();
+    while (moved && drained_ < chunks_) {
+      moved = fill();
+      moved = reduce() || moved;
+      moved = drain() || moved;
+    }
     if (drained_ == chunks_) return state::done;
     return somebody_left() ? state::lost : state::moving;
   }
@@ -184,7 +196,7 @@ class local {
   void withdraw(request&) noexcept {}  // others read the segment only, never user memory
   void enter() {}
 
-  void abort(std::uint64_t sequence, std::string_view why) noexcept {
+  HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept {
     hub_->shared.depart(rank_, sequence, why);
   }
 
@@ -293,7 +305,7 @@ class local {
   }
 
   /// The next piece of why `from` left, as a message; false once all has been told.
-  bool reason_of(int from, std::uint64_t sequence, message& m) {
+  HVDLITE_COLD bool reason_of(int from, std::uint64_t sequence, message& m) {
     const auto& other = hub_->shared.flags(from);
     std::uint16_t& part = told_[static_cast<std::size_t>(from)];
     const std::size_t length = other.reason_length;

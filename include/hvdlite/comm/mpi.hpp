@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <concepts>
 #include <cstddef>
@@ -29,19 +28,27 @@
 #include <vector>
 
 #include <hvdlite/comm/backend.hpp>
+#include <hvdlite/core/text.hpp>
+
+namespace boost::mpi {
+class communicator;  // a program that hands one over has included its header, the costliest of these
+}
 
 namespace hvdlite {
 
 namespace detail {
 
-/// Turns an MPI error code into an exception with MPI's own text.
-inline void check_mpi(int code, const char* function) {
-  if (code == MPI_SUCCESS) return;
+[[noreturn]] HVDLITE_COLD inline void throw_mpi_error(int code, const char* function) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw transport_error{std::string{function} + ": " +
-                        std::string{text.data(), static_cast<std::size_t>(length)}};
+  throw transport_error{detail::text(
+      {function, ": ", std::string_view{text.data(), static_cast<std::size_t>(length)}})};
+}
+
+/// Turns an MPI error code into an exception with MPI's own text.
+inline void check_mpi(int code, const char* function) {
+  if (code != MPI_SUCCESS) throw_mpi_error(code, function);
 }
 
 inline bool mpi_finalized() {
@@ -63,7 +70,7 @@ class mpi_session {
 
   static bool running() { return boost::mpi::environment::initialized() && !mpi_finalized(); }
 
-  void start() {
+  HVDLITE_COLD void start() {
     if (mpi_finalized())
       throw usage_error{"MPI has been finalized already, and cannot be started again in a process; "
                         "end the Environment before MPI_Finalize, or let hvdlite start MPI"};
@@ -96,26 +103,25 @@ class mpi_session {
 class mpi_channel final : public channel {
  public:
   /// Collective over `comm`, which stays the caller's.
-  explicit mpi_channel(MPI_Comm comm) : comm_{duplicate(comm)} {
+  HVDLITE_COLD explicit mpi_channel(MPI_Comm comm) : comm_{duplicate(comm)} {
     find_nodes();
   }
 
   ~mpi_channel() override {
-    // After MPI_Finalize there is nothing left to free; Boost would report the attempt.
-    if (detail::mpi_finalized()) static_cast<void>(new boost::mpi::communicator{std::move(comm_)});
+    if (!detail::mpi_finalized()) MPI_Comm_free(&comm_);  // after MPI_Finalize it is gone
   }
 
-  exchanged exchange(std::span<const std::byte> mine) override {
+  HVDLITE_COLD exchanged exchange(std::span<const std::byte> mine) override {
     const auto n = static_cast<std::size_t>(size());
     std::vector<int> lengths(n), offsets(n);
     const int length = static_cast<int>(mine.size());
     detail::check_mpi(
-        MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_Comm(comm_)),
+        MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_),
         "MPI_Allgather");
     for (std::size_t r = 1; r < n; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
     std::vector<std::byte> all(static_cast<std::size_t>(offsets[n - 1] + lengths[n - 1]));
     detail::check_mpi(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(),
-                                     offsets.data(), MPI_BYTE, MPI_Comm(comm_)),
+                                     offsets.data(), MPI_BYTE, comm_),
                       "MPI_Allgatherv");
     exchanged result(n);
     for (std::size_t r = 0; r < n; ++r)
@@ -123,19 +129,24 @@ class mpi_channel final : public channel {
     return result;
   }
 
-  std::shared_ptr<channel> split(int color, int key) override {
-    const auto part = comm_.split(color < 0 ? MPI_UNDEFINED : color, key);
-    return color < 0 ? nullptr : std::make_shared<mpi_channel>(MPI_Comm(part));
+  HVDLITE_COLD std::shared_ptr<channel> split(int color, int key) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part),
+                      "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return nullptr;
+    auto result = std::make_shared<mpi_channel>(part);
+    detail::check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
+    return result;
   }
 
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
   std::vector<int> nodes() const override { return nodes_; }
 
-  MPI_Comm handle() const { return MPI_Comm(comm_); }
+  MPI_Comm handle() const { return comm_; }
 
  private:
-  static boost::mpi::communicator duplicate(MPI_Comm comm) {
+  HVDLITE_COLD static MPI_Comm duplicate(MPI_Comm comm) {
     if (!detail::mpi_session::running())
       throw usage_error{"an MPI communicator was given, but MPI is not running: call MPI_Init, or "
                         "make an Environment, before"};
@@ -144,10 +155,12 @@ class mpi_channel final : public channel {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-    return {copy, boost::mpi::comm_take_ownership};
+    return copy;
   }
 
-  void find_nodes() {
+  HVDLITE_COLD void find_nodes() {
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
     MPI_Comm node = MPI_COMM_NULL;
     detail::check_mpi(
         MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
@@ -160,7 +173,9 @@ class mpi_channel final : public channel {
     detail::check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   }
 
-  boost::mpi::communicator comm_;
+  MPI_Comm comm_;
+  int rank_ = 0;
+  int size_ = 1;
   std::vector<int> nodes_;
 };
 
@@ -185,7 +200,7 @@ class mpi {
     return dynamic_cast<const mpi_channel*>(&where.start_up()) != nullptr;
   }
 
-  mpi(const placement& where, const settings& set)
+  HVDLITE_COLD mpi(const placement& where, const settings& set)
       : comm_{dynamic_cast<const mpi_channel&>(where.start_up()).handle()},
         rank_{where.rank()},
         size_{where.size()},
@@ -203,7 +218,7 @@ class mpi {
   mpi(const mpi&) = delete;
   mpi& operator=(const mpi&) = delete;
 
-  ~mpi() {
+  HVDLITE_COLD ~mpi() {
     if (detail::mpi_finalized()) return;
     // Errors have nobody to be told to here.
     MPI_Cancel(&inbox_request_);
@@ -291,7 +306,7 @@ class mpi {
     return finished_ == pieces_ ? state::done : state::moving;
   }
 
-  void withdraw(request&) noexcept {
+  HVDLITE_COLD void withdraw(request&) noexcept {
     for (window& w : windows_) {
       for (MPI_Request& r : w.requests) {
         if (r == MPI_REQUEST_NULL) continue;
@@ -313,7 +328,7 @@ class mpi {
                         "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"};
   }
 
-  void abort(std::uint64_t sequence, std::string_view why) noexcept try {
+  HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept try {
     if (detail::mpi_finalized()) return;
     constexpr std::size_t piece = message::payload_bytes;
     why = why.substr(0, 16 * piece);

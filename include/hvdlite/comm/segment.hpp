@@ -42,7 +42,7 @@ class segment {
     alignas(line) std::array<message, mailbox_slots> slots{};
   };
 
-  segment(int ranks, std::size_t chunk_bytes)
+  HVDLITE_COLD segment(int ranks, std::size_t chunk_bytes)
       : ranks_{static_cast<std::size_t>(ranks)},
         chunk_{(chunk_bytes + line - 1) / line * line},
         memory_{static_cast<std::byte*>(::operator new(total(), std::align_val_t{line}))} {
@@ -91,7 +91,7 @@ class segment {
   }
 
   /// Marks `rank` as taking part in nothing from call `sequence` on; the first reason stays.
-  void depart(int rank, std::uint64_t sequence, std::string_view why) const noexcept {
+  HVDLITE_COLD void depart(int rank, std::uint64_t sequence, std::string_view why) const noexcept {
     control& mine = flags(rank);
     if (mine.departed.load(std::memory_order_relaxed) != 0) return;
     mine.reason_length =

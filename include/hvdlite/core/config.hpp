@@ -30,6 +30,10 @@
 /// program and its shared libraries are compiled with hidden visibility.
 #define HVDLITE_EXPORT __attribute__((visibility("default")))
 
+/// In front of a function that runs at start-up or when something fails: compiled for size, out of
+/// the way of the rest, and quickly.
+#define HVDLITE_COLD __attribute__((cold, noinline))
+
 /// In front of a function whose products and sums must not be fused: a*b+c has the same bits
 /// whatever -march says. GCC takes the attribute, Clang the pragma at the start of the body.
 #if defined(__clang__)

@@ -18,6 +18,7 @@
 
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
 
@@ -40,17 +41,17 @@ struct settings {
 
 namespace detail {
 
-inline double parse_number(std::string_view variable, std::string_view text) {
+HVDLITE_COLD inline double parse_number(std::string_view variable, std::string_view value_text) {
   double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
+  const auto [end, failure] = std::from_chars(value_text.data(), value_text.data() + value_text.size(), value);
+  if (failure != std::errc{} || end != value_text.data() + value_text.size() || !std::isfinite(value) ||
       value < 0)
-    throw usage_error{"environment variable " + std::string{variable} + "='" + std::string{text} +
-                      "': expected a number that is not negative"};
+    throw usage_error{detail::text({"environment variable ", variable, "='", value_text,
+                                    "': expected a number that is not negative"})};
   return value;
 }
 
-inline clock::duration parse_seconds(std::string_view variable, std::string_view text) {
+HVDLITE_COLD inline clock::duration parse_seconds(std::string_view variable, std::string_view text) {
   // A century is for ever here, and fits into the clock's nanoseconds.
   const double seconds = (std::min)(parse_number(variable, text), 3.15e9);
   return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
@@ -58,7 +59,7 @@ inline clock::duration parse_seconds(std::string_view variable, std::string_view
 
 }  // namespace detail
 
-inline settings settings::from_environment() {
+HVDLITE_COLD inline settings settings::from_environment() {
   settings result;
   constexpr std::string_view prefix = "HVDLITE_";
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -75,22 +76,22 @@ inline settings settings::from_environment() {
     } else if (name == "HVDLITE_CHUNK_BYTES") {
       const double bytes = detail::parse_number(name, value);
       if (bytes < 1 || bytes > (1 << 30))
-        throw usage_error{"environment variable HVDLITE_CHUNK_BYTES='" + std::string{value} +
-                          "': expected 1 to 1073741824 bytes"};
+        throw usage_error{detail::text({"environment variable ", line,
+                                        ": expected 1 to 1073741824 bytes"})};
       result.chunk_bytes = static_cast<std::size_t>(bytes);
     } else if (name == "HVDLITE_CHECKS") {
       if (value != "on" && value != "off")
-        throw usage_error{"environment variable HVDLITE_CHECKS='" + std::string{value} +
-                          "': expected on or off"};
+        throw usage_error{detail::text({"environment variable ", line, ": expected on or off"})};
       result.checks = value == "on" ? check_level::on : check_level::off;
     } else if (name == "HVDLITE_LOG_LEVEL") {
       if (value != "error" && value != "warning" && value != "info")
-        throw usage_error{"environment variable HVDLITE_LOG_LEVEL='" + std::string{value} +
-                          "': expected error, warning or info"};
+        throw usage_error{detail::text({"environment variable ", line,
+                                        ": expected error, warning or info"})};
     } else {
-      throw usage_error{"environment variable " + std::string{name} +
+      throw usage_error{
+          detail::text({"environment variable ", name,
                         " is not one that hvdlite knows: HVDLITE_CHECKS, HVDLITE_CHUNK_BYTES, "
-                        "HVDLITE_LOG_LEVEL, HVDLITE_STALL_WARNING, HVDLITE_TIMEOUT"};
+                        "HVDLITE_LOG_LEVEL, HVDLITE_STALL_WARNING, HVDLITE_TIMEOUT"})};
     }
   }
   return result;

@@ -7,20 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
 
@@ -67,60 +65,53 @@ inline std::uint64_t fingerprint_of(const operation& op) {
   return hash.value();
 }
 
-inline std::string number_text(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-
 /// The same in words, as "field\x1fvalue\x1e" pairs, for the case that fingerprints differ.
-inline std::string description_of(const operation& op) {
-  std::string text;
-  const auto add = [&](std::string_view field, std::string_view value) {
-    text.append(field) += '\x1f';
-    text.append(value) += '\x1e';
+HVDLITE_COLD inline std::string description_of(const operation& op) {
+  std::string result;
+  const auto add = [&](const char* field, const piece& value) {
+    result += text({field, "\x1f", value, "\x1e"});
   };
   if (!op.refused.empty()) add("refused", op.refused);
   add("verb", verb_name(op.verb));
-  add("name", op.name.empty() ? std::string{"(none)"} : "'" + std::string{op.name} + "'");
+  if (!op.name.empty()) add("name", text({"'", op.name, "'"}));
   if (op.type != dtype::none) {
     add("dtype", dtype_name(op.type));
     add("shape", op.shape.extents_text());
     add("memory order", op.shape.order_text());
     add("memory space", op.space);
   }
-  if (op.verb == verb::broadcast) add("root", std::to_string(op.root));
+  if (op.verb == verb::broadcast) add("root", op.root);
   if (op.reduces()) {
     add("op", op.op_name);
-    add("prescale", number_text(op.prescale));
-    add("postscale", number_text(op.postscale));
+    add("prescale", op.prescale);
+    add("postscale", op.postscale);
     add("weight", op.weighted ? "given by .samples" : "none");
-  }
-  return text;
-}
-
-inline std::vector<std::pair<std::string, std::string>> fields_of(std::string_view description) {
-  std::vector<std::pair<std::string, std::string>> result;
-  while (!description.empty()) {
-    const auto end = (std::min)(description.find('\x1e'), description.size());
-    const auto middle = (std::min)(description.find('\x1f'), end);
-    result.emplace_back(description.substr(0, middle),
-                        middle < end ? description.substr(middle + 1, end - middle - 1) : "");
-    description.remove_prefix((std::min)(end + 1, description.size()));
   }
   return result;
 }
 
-/// "0, 2 and 3"
-inline std::string ranks_text(std::span<const int> ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
-  return text;
+/// The value of a field of a description.
+HVDLITE_COLD inline std::string_view field_of(std::string_view description, std::string_view field) {
+  while (!description.empty()) {
+    const std::size_t end = (std::min)(description.find('\x1e'), description.size());
+    const std::string_view pair = description.substr(0, end);
+    if (pair.size() > field.size() && pair.starts_with(field) && pair[field.size()] == '\x1f')
+      return pair.substr(field.size() + 1);
+    description.remove_prefix((std::min)(end + 1, description.size()));
+  }
+  return "(none)";
 }
 
-inline std::string on_ranks(std::span<const int> ranks) {
-  return (ranks.size() == 1 ? "on rank " : "on ranks ") + ranks_text(ranks);
+/// "0, 2 and 3"
+HVDLITE_COLD inline std::string ranks_text(std::span<const int> ranks) {
+  std::string result;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    result += text({i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]});
+  return result;
+}
+
+HVDLITE_COLD inline std::string on_ranks(std::span<const int> ranks) {
+  return text({ranks.size() == 1 ? "on rank " : "on ranks ", ranks_text(ranks)});
 }
 
 }  // namespace detail
@@ -176,7 +167,7 @@ class checker {
 
   /// Announces the call as one that this rank refuses, with the reason in its description, so that
   /// no other rank waits for it. Stops trying when a mailbox stays full.
-  void refuse() {
+  HVDLITE_COLD void refuse() {
     write_text();
     for (int attempt = 0; attempt < 1000 && !posted_everything(); ++attempt) {
       flush();
@@ -191,7 +182,7 @@ class checker {
   }
 
   /// Gives up: ranks that are in the call, or come later, are told.
-  void abandon() {
+  HVDLITE_COLD void abandon() {
     message m;
     m.kind = message_kind::abandoned;
     m.sequence = mine_.sequence;
@@ -204,8 +195,8 @@ class checker {
   void end() {
     for (peer& p : peers_) {
       p.has_current = false;
-      std::erase_if(p.abandoned, [&](std::uint64_t s) { return s <= mine_.sequence; });
-      std::erase_if(p.texts, [&](const auto& t) { return t.first <= mine_.sequence; });
+      while (!p.texts.empty() && p.texts.front().sequence <= mine_.sequence)
+        p.texts.erase(p.texts.begin());
     }
   }
 
@@ -213,7 +204,7 @@ class checker {
   const message& announcement_of(int rank) const { return at(rank).current; }
 
   /// Ranks that have not announced this call.
-  std::vector<int> missing() const {
+  HVDLITE_COLD std::vector<int> missing() const {
     std::vector<int> result;
     for (std::size_t r = 0; r < peers_.size(); ++r)
       if (!peers_[r].has_current) result.push_back(static_cast<int>(r));
@@ -231,55 +222,50 @@ class checker {
   }
   const std::string& reason_of(int rank) const { return at(rank).reason; }
 
-  /// The rank that gave up on this call, or -1.
+  /// The rank that gave up on this call, or -1. One that has given up on a later call has given up
+  /// on this one as well: it could not have completed it alone.
   int abandoned_by() const {
     for (std::size_t r = 0; r < peers_.size(); ++r)
-      if (std::find(peers_[r].abandoned.begin(), peers_[r].abandoned.end(), mine_.sequence) !=
-          peers_[r].abandoned.end())
-        return static_cast<int>(r);
+      if (peers_[r].abandoned >= mine_.sequence) return static_cast<int>(r);
     return -1;
   }
 
   /// After `disagree`: every field in which the ranks differ, with its values and their ranks.
-  std::string disagreement() const {
+  HVDLITE_COLD std::string disagreement() const {
+    std::vector<int> ranks;  // those that said what they do
+    std::vector<std::string_view> values;
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      if (find_text(peers_[r]) != nullptr) ranks.push_back(static_cast<int>(r));
     std::string result;
-    std::vector<std::pair<std::vector<int>, std::vector<std::pair<std::string, std::string>>>> all;
-    std::vector<std::string> order;
-    for (std::size_t r = 0; r < peers_.size(); ++r) {
-      const auto found = peers_[r].texts.find(mine_.sequence);
-      if (found == peers_[r].texts.end()) continue;
-      all.push_back({{static_cast<int>(r)}, detail::fields_of(found->second.words)});
-      for (const auto& [field, value] : all.back().second)
-        if (std::find(order.begin(), order.end(), field) == order.end()) order.push_back(field);
-    }
-    for (const std::string& field : order) {
-      std::map<std::string, std::vector<int>> values;
-      for (const auto& [rank, fields] : all) {
-        const auto found = std::find_if(fields.begin(), fields.end(),
-                                        [&](const auto& pair) { return pair.first == field; });
-        values[found == fields.end() ? std::string{"(none)"} : found->second].push_back(rank[0]);
+    for (const char* field : {"refused", "verb", "name", "dtype", "shape", "memory order",
+                              "memory space", "root", "op", "prescale", "postscale", "weight"}) {
+      values.clear();
+      for (const int r : ranks)
+        values.push_back(detail::field_of(find_text(at(r))->words, field));
+      if (std::count(values.begin(), values.end(), values[0]) ==
+          static_cast<std::ptrdiff_t>(values.size()))
+        continue;
+      result += detail::text({result.empty() ? "" : "; ", field, ": "});
+      std::vector<int> alike;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (std::find(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) !=
+            values.begin() + static_cast<std::ptrdiff_t>(i))
+          continue;
+        alike.clear();
+        for (std::size_t j = i; j < values.size(); ++j)
+          if (values[j] == values[i]) alike.push_back(ranks[j]);
+        result += detail::text({i == 0 ? "" : ", ", values[i], " ", detail::on_ranks(alike)});
       }
-      if (values.size() < 2) continue;
-      if (field == "refused") {  // the other fields only show what is wrong with that call
-        for (const auto& [value, ranks] : values)
-          if (value != "(none)")
-            result += (result.empty() ? "" : "; ") + std::string{"it was refused "} +
-                      detail::on_ranks(ranks) + ": " + value;
-        return result;
-      }
-      result += (result.empty() ? "" : "; ") + field + ": ";
-      bool first = true;
-      for (const auto& [value, ranks] : values) {
-        result += (first ? "" : ", ") + value + " " + detail::on_ranks(ranks);
-        first = false;
-      }
+      // The other fields only show what is wrong with a refused call.
+      if (std::string_view{field} == "refused") return result;
     }
     return result.empty() ? "the calls differ" : result;
   }
 
  private:
   /// A description on its way.
-  struct text {
+  struct description {
+    std::uint64_t sequence;
     std::string words;
     bool complete = false;
   };
@@ -288,9 +274,8 @@ class checker {
     bool has_current = false;
     message current;
     std::vector<message> later;  // announcements of calls that this rank has not made yet
-    std::vector<std::uint64_t> abandoned;
-
-    std::map<std::uint64_t, text> texts;  // of its calls, after disagreements
+    std::uint64_t abandoned = 0;         // the last call that it gave up on
+    std::vector<description> texts;      // of its calls, after disagreements
 
     bool departed = false, reason_complete = false;
     std::uint64_t last_sequence = 0;  // the first call that it does not take part in
@@ -344,13 +329,13 @@ class checker {
           break;
         case message_kind::text:
           if (m.sequence >= mine_.sequence) {
-            text& t = p.texts[m.sequence];
-            t.words += piece;
-            t.complete = m.part + 1 == m.parts;
+            if (m.part == 0) p.texts.push_back({m.sequence, {}});
+            p.texts.back().words += piece;
+            p.texts.back().complete = m.part + 1 == m.parts;
           }
           break;
         case message_kind::abandoned:
-          p.abandoned.push_back(m.sequence);
+          p.abandoned = m.sequence;
           break;
         case message_kind::departed:
           p.departed = true;
@@ -363,15 +348,22 @@ class checker {
   }
 
   static bool take(peer& p, std::uint64_t sequence) {
-    const auto found = std::find_if(p.later.begin(), p.later.end(),
-                                    [&](const message& m) { return m.sequence == sequence; });
-    if (found == p.later.end()) return false;
-    p.current = *found;
-    p.later.erase(found);
-    return true;
+    for (auto at = p.later.begin(); at != p.later.end(); ++at) {
+      if (at->sequence != sequence) continue;
+      p.current = *at;
+      p.later.erase(at);
+      return true;
+    }
+    return false;
   }
 
-  void write_text() {
+  const description* find_text(const peer& p) const {
+    for (const description& d : p.texts)
+      if (d.sequence == mine_.sequence) return &d;
+    return nullptr;
+  }
+
+  HVDLITE_COLD void write_text() {
     const std::string words = detail::description_of(*op_);
     constexpr std::size_t piece = message::payload_bytes;
     const std::size_t parts = (words.size() + piece - 1) / piece;
@@ -386,13 +378,13 @@ class checker {
       std::memcpy(m.payload.data(), bytes.data(), bytes.size());
       texts_out_.push_back(m);
     }
-    me().texts[mine_.sequence] = {words, true};
+    me().texts.push_back({mine_.sequence, words, true});
     texts_limit_ = clock::now() + std::chrono::seconds{2};
   }
 
   /// Own text out, the others' in. A rank that has not come yet will find everything in its inbox;
   /// one that stops now costs its part of the message, not the error.
-  state poll_texts() {
+  HVDLITE_COLD state poll_texts() {
     if (texts_out_.empty()) write_text();
     flush();
     drain();
@@ -400,8 +392,8 @@ class checker {
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       const peer& p = peers_[r];
       if (static_cast<int>(r) == rank_ || !p.has_current || p.departed) continue;
-      const auto found = p.texts.find(mine_.sequence);
-      all = all && found != p.texts.end() && found->second.complete;
+      const description* const said = find_text(p);
+      all = all && said != nullptr && said->complete;
     }
     return all || clock::now() > texts_limit_ ? state::disagree : state::checking;
   }

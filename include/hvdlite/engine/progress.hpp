@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +21,7 @@
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
 #include <hvdlite/core/settings.hpp>
+#include <hvdlite/core/text.hpp>
 #include <hvdlite/engine/check.hpp>
 #include <hvdlite/trace/event.hpp>
 #include <hvdlite/trace/log.hpp>
@@ -32,8 +34,8 @@ class endpoint {
   /// `backends`: in order of preference, null where not usable; at least one is there unless the
   /// world is of one. `epoch`: a number that all ranks share and other communicators hardly have; it
   /// keeps messages apart that MPI might mix up when it uses a communicator's number again.
-  endpoint(placement where, settings set, std::vector<std::unique_ptr<any_backend>> backends,
-           std::uint32_t epoch)
+  HVDLITE_COLD endpoint(placement where, settings set, std::vector<std::unique_ptr<any_backend>> backends,
+                        std::uint32_t epoch)
       : where_{std::move(where)},
         settings_{set},
         backends_{std::move(backends)},
@@ -43,8 +45,8 @@ class endpoint {
       for (const auto& b : backends_)
         if (b && control_ == nullptr) control_ = b.get();
       if (control_ == nullptr)
-        throw usage_error{"no backend of this communicator can reach its " +
-                          std::to_string(where_.size()) + " ranks"};
+        throw usage_error{detail::text(
+            {"no backend of this communicator can reach its ", where_.size(), " ranks"})};
       check_.emplace(*control_, where_.rank(), where_.size(), epoch);
     }
     terms_.resize(static_cast<std::size_t>(where_.size()));
@@ -73,13 +75,8 @@ class endpoint {
   /// ended or the thread may not use it.
   bool run(const operation& op, std::size_t which) {
     const std::lock_guard lock{mutex_};
-    if (!closed_.empty()) throw usage_error{prefix(op) + closed_};
-    if (!broken_.empty()) throw peer_lost_error{prefix(op) + broken_};
-    if (control_ != nullptr) try {
-        control_->enter();
-      } catch (const usage_error& e) {
-        throw usage_error{prefix(op) + e.what()};
-      }
+    if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
+    if (control_ != nullptr) enter(op);
     ++sequence_;
     event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ & 0xffffffffu);
     bool written = false;
@@ -96,13 +93,13 @@ class endpoint {
 
   /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
   /// usage_error saying `later`. Does not block.
-  void close(std::string_view why, std::string_view later) noexcept {
+  HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
     const std::lock_guard lock{mutex_};
     if (!closed_.empty()) return;
     closed_ = later;
     if (control_ != nullptr) {
       control_->abort(sequence_ + 1, why);
-      where_.start_up().leave(prefix({}) + std::string{why});
+      where_.start_up().leave(detail::text({prefix({}), why}));
     }
     check_.reset();
     control_ = nullptr;
@@ -110,14 +107,12 @@ class endpoint {
   }
 
   /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
-  std::string prefix(const operation& op) const {
-    std::string text = verb_name(op.verb);
-    if (!op.name.empty()) text += " '" + std::string{op.name} + "'";
-    text += " (";
-    if (op.type != dtype::none)
-      text += std::string{dtype_name(op.type)} + " x " + std::to_string(op.count) + ", ";
-    return text + "rank " + std::to_string(where_.rank()) + " of " +
-           std::to_string(where_.size()) + "): ";
+  HVDLITE_COLD std::string prefix(const operation& op) const {
+    const std::string name = op.name.empty() ? "" : detail::text({" '", op.name, "'"});
+    const std::string elements =
+        op.type == dtype::none ? "" : detail::text({dtype_name(op.type), " x ", op.count, ", "});
+    return detail::text({verb_name(op.verb), name, " (", elements, "rank ", where_.rank(), " of ",
+                         where_.size(), "): "});
   }
 
  private:
@@ -135,13 +130,24 @@ class endpoint {
   }
 
   /// The call is wrong on this rank alone, or on all: it is consumed, and nobody waits for it.
-  [[noreturn]] void refuse(const operation& op) {
+  [[noreturn]] HVDLITE_COLD void refuse(const operation& op) {
     if (check_ && settings_.checks == check_level::on) {
       check_->begin(op, sequence_);
       check_->refuse();
       check_->end();
     }
-    throw usage_error{prefix(op) + std::string{op.refused}};
+    throw usage_error{detail::text({prefix(op), op.refused})};
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_unusable(const operation& op) const {
+    if (!closed_.empty()) throw usage_error{detail::text({prefix(op), closed_})};
+    throw peer_lost_error{detail::text({prefix(op), broken_})};
+  }
+
+  void enter(const operation& op) const try {
+    control_->enter();
+  } catch (const usage_error& e) {
+    throw usage_error{detail::text({prefix(op), e.what()})};
   }
 
   bool run_together(const operation& op, any_backend* data) {
@@ -172,12 +178,8 @@ class endpoint {
       switch (check_->poll()) {
         case state::moving:
           return;
-        case state::disagree: {
-          const std::string what = check_->disagreement();
-          check_->end();
-          throw mismatch_error{prefix(op) + "the ranks do not make the same call: " + what +
-                               "; make the call the same on every rank"};
-        }
+        case state::disagree:
+          fail_disagree(op);
         case state::lost:
           fail_lost(op, "before all ranks had entered the call");
         default:
@@ -187,16 +189,15 @@ class endpoint {
       if (!wait.time_to_look()) continue;
       const auto verdict = limits.look();
       if (verdict == alarm::quiet) continue;
-      const std::string text = "waited " + limits.elapsed_text() + " for " + missing_text();
-      if (verdict == alarm::warn) {
-        log(log_level::warning, where_.rank(), prefix(op) + text + " to enter the call");
-        continue;
-      }
-      check_->abandon();
-      check_->end();
-      throw timeout_error{prefix(op) + text +
-                          "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"};
+      tell_waiting(op, verdict, limits);
     }
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_disagree(const operation& op) {
+    const std::string what = check_->disagreement();
+    check_->end();
+    throw mismatch_error{detail::text({prefix(op), "the ranks do not make the same call: ", what,
+                                       "; make the call the same on every rank"})};
   }
 
   /// Every rank's factor and the divisor, from the announcements. False if all weights are zero.
@@ -219,9 +220,7 @@ class endpoint {
       total += weight;
     }
     if (present == 0) {
-      if (!std::exchange(told_all_zero_, true))
-        log(log_level::warning, where_.rank(),
-            prefix(op) + "every rank gave 0 samples; the tensors stay as they are");
+      tell_all_zero(op);
       return false;
     }
     root.divisor = total;
@@ -230,6 +229,12 @@ class endpoint {
       root.divisor = present;
     }
     return true;
+  }
+
+  HVDLITE_COLD void tell_all_zero(const operation& op) {
+    if (!std::exchange(told_all_zero_, true))
+      log(log_level::warning, where_.rank(),
+          detail::text({prefix(op), "every rank gave 0 samples; the tensors stay as they are"}));
   }
 
   void take_payloads(const operation& op, const reduction_terms& terms) {
@@ -265,47 +270,36 @@ class endpoint {
         if (check_->watch() == state::lost) fail_lost(op, "while data was moving");
         const auto verdict = limits.look();
         if (verdict == alarm::quiet) continue;
-        const std::string text = "data has been moving for " + limits.elapsed_text() +
-                                 " and a rank has stopped to take part in it";
-        if (verdict == alarm::warn) {
-          log(log_level::warning, where_.rank(), prefix(op) + text);
-          continue;
-        }
-        check_->abandon();
-        throw timeout_error{prefix(op) + text + "; the tensor's contents are undefined"};
+        tell_moving(op, verdict, limits);
       }
     } catch (const std::exception& e) {
       data.withdraw(in_flight);
-      broken_ = std::string{"the communicator was lost in an earlier call: "} + e.what();
+      lose(e.what());
       control_->abort(sequence_, broken_);
       throw;
     }
   }
 
-  [[noreturn]] void fail_lost(const operation& op, std::string_view when) {
-    const int quitter = check_->abandoned_by();
-    if (quitter >= 0) {
-      check_->end();
-      throw timeout_error{prefix(op) + "rank " + std::to_string(quitter) +
-                          " gave up on this call after its deadline; see that every rank makes it "
-                          "in time, or raise HVDLITE_TIMEOUT"};
-    }
-    const int gone = check_->lost_rank();
-    std::string text = prefix(op);
-    if (gone >= 0)
-      text += "rank " + std::to_string(gone) + " is lost: " + check_->reason_of(gone);
-    else
-      text += "a rank left";
-    text += " (" + std::string{when} + ")";
-    broken_ = "the communicator was lost in an earlier call: " + text;
-    check_->end();
-    throw peer_lost_error{text};
+  HVDLITE_COLD void lose(std::string_view how) {
+    if (broken_.empty())
+      broken_ = detail::text({"the communicator was lost in an earlier call: ", how});
   }
 
-  std::string missing_text() const {
-    const auto missing = check_->missing();
-    if (missing.empty()) return "an answer of the ranks that are in the call";
-    return (missing.size() == 1 ? "rank " : "ranks ") + detail::ranks_text(missing);
+  [[noreturn]] HVDLITE_COLD void fail_lost(const operation& op, const char* when) {
+    const int quitter = check_->abandoned_by();
+    const int gone = check_->lost_rank();
+    check_->end();
+    if (quitter >= 0)
+      throw timeout_error{detail::text(
+          {prefix(op), "rank ", quitter,
+           " gave up on this call after its deadline; see that every rank makes it in time, or "
+           "raise HVDLITE_TIMEOUT"})};
+    const std::string words =
+        gone >= 0 ? detail::text({prefix(op), "rank ", gone, " is lost: ", check_->reason_of(gone),
+                                  " (", when, ")"})
+                  : detail::text({prefix(op), "a rank left (", when, ")"});
+    lose(words);
+    throw peer_lost_error{words};
   }
 
   /// The two deadlines of a call: warnings at ever longer intervals, then the end.
@@ -327,10 +321,10 @@ class endpoint {
       return warn;
     }
 
-    std::string elapsed_text() const {
-      const std::chrono::duration<double> seconds = clock::now() - start_;
-      const double rounded = static_cast<double>(static_cast<long>(seconds.count() * 10)) / 10;
-      return detail::number_text(rounded) + " s";
+    /// In seconds, to a tenth.
+    double elapsed() const {
+      const auto tenths = (clock::now() - start_) / std::chrono::milliseconds{100};
+      return static_cast<double>(tenths) / 10;
     }
 
    private:
@@ -338,6 +332,33 @@ class endpoint {
     clock::duration interval_;
     clock::time_point end_;
   };
+
+  /// Logs a warning, or throws once the deadline is over.
+  HVDLITE_COLD void tell_waiting(const operation& op, alarm::verdict verdict,
+                                 const alarm& limits) {
+    const auto missing = check_->missing();
+    const std::string words = detail::text(
+        {prefix(op), "waited ", limits.elapsed(), " s for ",
+         missing.empty()       ? "an answer of the ranks that are in the call"
+         : missing.size() == 1 ? "rank "
+                               : "ranks ",
+         detail::ranks_text(missing)});
+    if (verdict == alarm::warn)
+      return log(log_level::warning, where_.rank(), detail::text({words, " to enter the call"}));
+    check_->abandon();
+    check_->end();
+    throw timeout_error{detail::text(
+        {words, "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"})};
+  }
+
+  HVDLITE_COLD void tell_moving(const operation& op, alarm::verdict verdict, const alarm& limits) {
+    const std::string words =
+        detail::text({prefix(op), "data has been moving for ", limits.elapsed(),
+                      " s, and a rank has stopped to take part in it"});
+    if (verdict == alarm::warn) return log(log_level::warning, where_.rank(), words);
+    check_->abandon();
+    throw timeout_error{detail::text({words, "; the tensor's contents are undefined"})};
+  }
 
   placement where_;
   settings settings_;

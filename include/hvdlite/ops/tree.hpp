@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,31 +26,20 @@ struct leaf {
 class reduction_tree {
  public:
   /// `nodes[r]`: the node of rank r; any numbering, equal for ranks of the same node.
-  explicit reduction_tree(std::span<const int> nodes) {
-    std::vector<std::vector<int>> groups;  // nodes by their lowest rank
-    std::vector<int> seen;
+  HVDLITE_COLD explicit reduction_tree(std::span<const int> nodes) {
+    // Ranks node by node, the nodes in the order of their lowest ranks.
+    std::vector<int> ranks;
+    std::vector<std::size_t> starts;  // of each node in `ranks`
     for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
-      const auto at = std::find(seen.begin(), seen.end(), nodes[rank]);
-      const auto group = static_cast<std::size_t>(at - seen.begin());
-      if (at == seen.end()) {
-        seen.push_back(nodes[rank]);
-        groups.emplace_back();
-      }
-      groups[group].push_back(static_cast<int>(rank));
+      if (std::find(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(rank),
+                    nodes[rank]) != nodes.begin() + static_cast<std::ptrdiff_t>(rank))
+        continue;
+      starts.push_back(ranks.size());
+      for (std::size_t other = rank; other < nodes.size(); ++other)
+        if (nodes[other] == nodes[rank]) ranks.push_back(static_cast<int>(other));
     }
-    build(groups.size(), 0, [&](std::size_t g, std::size_t depth) {
-      build(groups[g].size(), depth,
-            [&](std::size_t i, std::size_t d) { push(groups[g][i], d); });
-    });
-    // A combine whose right side is a single leaf takes it without a stack entry of its own.
-    std::vector<step> fused;
-    for (const step& s : program_) {
-      if (s.kind == step_kind::combine && fused.back().kind == step_kind::load)
-        fused.back().kind = step_kind::accumulate;
-      else
-        fused.push_back(s);
-    }
-    program_ = std::move(fused);
+    starts.push_back(ranks.size());
+    build_nodes(ranks, std::span{starts}, 0);
   }
 
   enum class step_kind { load, accumulate, combine };
@@ -63,18 +53,35 @@ class reduction_tree {
   std::size_t depth() const { return depth_; }
 
  private:
-  template <class F>
-  void build(std::size_t n, std::size_t depth, F&& visit, std::size_t first = 0) {
-    if (n == 1) return visit(first, depth);
+  /// `starts`: where each of some neighbouring nodes starts in `ranks`, and where the last ends.
+  HVDLITE_COLD void build_nodes(std::span<const int> ranks, std::span<const std::size_t> starts,
+                                std::size_t depth) {
+    const std::size_t n = starts.size() - 1;
+    if (n == 1) return build_ranks(ranks.subspan(starts[0], starts[1] - starts[0]), depth);
     const std::size_t left = std::bit_floor(n - 1);
-    build(left, depth, visit, first);
-    build(n - left, depth + 1, visit, first + left);
-    program_.push_back({step_kind::combine, -1});
+    build_nodes(ranks, starts.first(left + 1), depth);
+    build_nodes(ranks, starts.subspan(left), depth + 1);
+    combine();
   }
 
-  void push(int rank, std::size_t depth) {
-    program_.push_back({step_kind::load, rank});
-    depth_ = (std::max)(depth_, depth + 1);
+  HVDLITE_COLD void build_ranks(std::span<const int> ranks, std::size_t depth) {
+    if (ranks.size() == 1) {
+      program_.push_back({step_kind::load, ranks[0]});
+      depth_ = (std::max)(depth_, depth + 1);
+      return;
+    }
+    const std::size_t left = std::bit_floor(ranks.size() - 1);
+    build_ranks(ranks.first(left), depth);
+    build_ranks(ranks.subspan(left), depth + 1);
+    combine();
+  }
+
+  /// A combine whose right side is a single leaf takes it without a stack entry of its own.
+  void combine() {
+    if (program_.back().kind == step_kind::load)
+      program_.back().kind = step_kind::accumulate;
+    else
+      program_.push_back({step_kind::combine, -1});
   }
 
   std::vector<step> program_;

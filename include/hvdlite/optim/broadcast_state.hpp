@@ -23,8 +23,8 @@ void broadcast_parameters(const Comm& comm, Params&& params, int root = 0) {
   const std::size_t total = hvdlite::tensor_count(params);
   std::size_t index = 0;
   hvdlite::for_each_tensor(params, [&](std::string_view given, auto& tensor) {
-    std::string name = "parameter " + std::to_string(index++) + " of " + std::to_string(total);
-    if (!given.empty()) name += ", " + std::string{given};
+    const std::string name = detail::text(
+        {"parameter ", index++, " of ", total, given.empty() ? "" : ", ", given});
     hvdlite::broadcast(comm, tensor, broadcast_options{.root = root, .name = name});
   });
 }

@@ -148,8 +148,7 @@ class DistributedOptimizer {
       const std::size_t have = hvdlite::tensor_count(params);
       const std::size_t given = hvdlite::tensor_count(grads);
       if (have != given)
-        refuse("there are " + std::to_string(have) + " parameters and " + std::to_string(given) +
-               " gradients");
+        refuse(detail::text({"there are ", have, " parameters and ", given, " gradients"}));
       step_pairs(
           [&](auto&& visit) {
             hvdlite::for_each_pair(params, grads, [&](auto& p, auto& g) {
@@ -269,8 +268,7 @@ class DistributedOptimizer {
   }
 
   static std::string size_text(std::size_t gradient, std::size_t parameter) {
-    return "a gradient has " + std::to_string(gradient) + " elements, its parameter " +
-           std::to_string(parameter);
+    return detail::text({"a gradient has ", gradient, " elements, its parameter ", parameter});
   }
 
   /// The elements of `gradient` to `to`, which has room for `count`; false if it is absent.
@@ -360,19 +358,18 @@ class DistributedOptimizer {
     shapes_scratch_.swap(shapes);
     if (!plan_) return make_plan();
     if (shapes_scratch_.size() != shapes_.size())
-      refuse("there are " + std::to_string(shapes_scratch_.size()) + " parameters, and were " +
-             std::to_string(shapes_.size()) + " in the first step; make a new optimizer for them");
+      refuse(detail::text({"there are ", shapes_scratch_.size(), " parameters, and were ",
+                           shapes_.size(), " in the first step; make a new optimizer for them"}));
     for (std::size_t i = 0; i < shapes_.size(); ++i)
       if (shapes_scratch_[i].count() != shapes_[i].count())
-        refuse("parameter " + std::to_string(i) + " is " + shapes_scratch_[i].extents_text() +
-               ", and was " + shapes_[i].extents_text() +
-               " in the first step; make a new optimizer for it");
+        refuse(detail::text({"parameter ", i, " is ", shapes_scratch_[i].extents_text(), ", and was ",
+                             shapes_[i].extents_text(),
+                             " in the first step; make a new optimizer for it"}));
   }
 
-  void make_plan() {
-    std::string text = std::to_string(shapes_scratch_.size()) + " parameters in buckets of " +
-                       std::to_string(limits_.first) + " and " + std::to_string(limits_.others) +
-                       " bytes:";
+  HVDLITE_COLD void make_plan() {
+    std::string text = detail::text({shapes_scratch_.size(), " parameters in buckets of ",
+                                     limits_.first, " and ", limits_.others, " bytes:"});
     detail::fingerprint_hash all;
     std::vector<std::size_t> counts;
     for (std::size_t i = 0; i < shapes_scratch_.size(); ++i) {
@@ -384,7 +381,7 @@ class DistributedOptimizer {
       if (text.size() < 400) text += one;
       counts.push_back(s.count());
     }
-    text += ", fingerprint " + std::to_string(all.value());
+    text += detail::text({", fingerprint ", all.value()});
     operation call;  // all ranks meet, with the plan as the name that they compare
     call.verb = verb::barrier;
     call.name = text;
@@ -394,8 +391,8 @@ class DistributedOptimizer {
     packed_ = std::make_unique_for_overwrite<T[]>(plan_->total);
     present_.resize(counts.size());
     for (const bucket& b : plan_->buckets)
-      bucket_names_.push_back("gradients of parameters " + std::to_string(b.first_parameter) +
-                              " to " + std::to_string(b.last_parameter));
+      bucket_names_.push_back(
+          detail::text({"gradients of parameters ", b.first_parameter, " to ", b.last_parameter}));
   }
 
   /// Packs all gradients. `visit(next)` calls next(pack) for each, pack(to, count) tells whether it
@@ -413,7 +410,7 @@ class DistributedOptimizer {
         present_[index++] = present ? 1 : 0;
       });
     } catch (const usage_error& e) {
-      refuse("parameter " + std::to_string(index) + ": " + e.what());
+      refuse(detail::text({"parameter ", index, ": ", e.what()}));
     }
   }
 
@@ -451,7 +448,7 @@ class DistributedOptimizer {
   }
 
   /// Throws a usage_error, and tells the other ranks, which are in the same step.
-  [[noreturn]] void refuse(const std::string& why) const {
+  [[noreturn]] HVDLITE_COLD void refuse(const std::string& why) const {
     operation call;
     call.verb = verb::barrier;
     call.name = "DistributedOptimizer::step";

@@ -4,15 +4,14 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <span>
-#include <string>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 #include <hvdlite/core/element.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/text.hpp>
 #include <hvdlite/ops/reduce_op.hpp>
 
 namespace hvdlite {
@@ -67,21 +66,30 @@ class Sgd {
   }
 
  private:
+  /// Of one parameter, in its precision; the other one is empty.
+  struct velocities {
+    std::vector<float> single;
+    std::vector<double> twofold;
+  };
+
   template <class C>
   C* velocity_of(std::size_t index, std::size_t count) {
     if (index >= velocities_.size()) velocities_.resize(index + 1);
-    auto& any = velocities_[index];
-    if (!std::holds_alternative<std::vector<C>>(any)) any = std::vector<C>(count);
-    auto& velocity = std::get<std::vector<C>>(any);
-    if (velocity.size() != count)
-      throw usage_error{"Sgd: parameter " + std::to_string(index) + " has " +
-                        std::to_string(count) + " elements and had " +
-                        std::to_string(velocity.size()) + " before; make a new optimizer for it"};
-    return velocity.data();
+    std::vector<C>* mine;
+    if constexpr (std::same_as<C, float>)
+      mine = &velocities_[index].single;
+    else
+      mine = &velocities_[index].twofold;
+    if (mine->empty()) mine->resize(count);
+    if (mine->size() != count)
+      throw usage_error{detail::text({"Sgd: parameter ", index, " has ", count,
+                                      " elements and had ", mine->size(),
+                                      " before; make a new optimizer for it"})};
+    return mine->data();
   }
 
   sgd_options options_;
-  std::vector<std::variant<std::monostate, std::vector<float>, std::vector<double>>> velocities_;
+  std::vector<velocities> velocities_;
 };
 
 }  // namespace hvdlite

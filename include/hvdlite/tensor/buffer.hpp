@@ -14,6 +14,7 @@
 
 #include <hvdlite/core/element.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/text.hpp>
 #include <hvdlite/tensor/memory_space.hpp>
 
 namespace hvdlite {
@@ -60,21 +61,21 @@ struct tensor_shape {
   }
 
   /// "[3, 4]"; "[]" for a scalar.
-  std::string extents_text() const {
+  HVDLITE_COLD std::string extents_text() const {
     std::string text = "[";
     for (std::size_t d = 0; d < rank; ++d)
-      text += (d == 0 ? "" : ", ") + std::to_string(extents[d]);
+      text += detail::text({d == 0 ? "" : ", ", extents[d]});
     return text + "]";
   }
 
   /// "row-major", "column-major", or the dimensions from the outermost inwards.
-  std::string order_text() const {
+  HVDLITE_COLD std::string order_text() const {
     const auto begin = outermost_first.begin();
     const auto end = begin + static_cast<std::ptrdiff_t>(ordered);
     if (std::is_sorted(begin, end)) return "row-major";
     if (std::is_sorted(begin, end, std::greater<>{})) return "column-major";
     std::string text = "dimensions";
-    for (std::size_t i = 0; i < ordered; ++i) text += " " + std::to_string(outermost_first[i]);
+    for (std::size_t i = 0; i < ordered; ++i) text += detail::text({" ", outermost_first[i]});
     return text + " from the outermost inwards";
   }
 };
@@ -94,8 +95,8 @@ struct buffer {
       : data{pointer}, size{static_cast<std::size_t>(count)} {
     if constexpr (std::signed_integral<decltype(count)>)
       if (count < 0)
-        throw usage_error{"buffer: the count is " + std::to_string(count) +
-                          "; expected the number of elements"};
+        throw usage_error{
+            detail::text({"buffer: the count is ", count, "; expected the number of elements"})};
   }
 };
 
@@ -120,8 +121,8 @@ struct strided_buffer {
                  std::initializer_list<std::ptrdiff_t> stride_list, Space = {})
       : data{pointer}, rank{extent_list.size()} {
     if (rank > max_tensor_rank || stride_list.size() != rank)
-      throw usage_error{"strided_buffer: expected as many strides as extents, and at most " +
-                        std::to_string(max_tensor_rank)};
+      throw usage_error{detail::text(
+          {"strided_buffer: expected as many strides as extents, and at most ", max_tensor_rank})};
     std::copy(extent_list.begin(), extent_list.end(), extents.begin());
     std::copy(stride_list.begin(), stride_list.end(), strides.begin());
   }

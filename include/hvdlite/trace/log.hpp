@@ -3,15 +3,16 @@
 // program's. HVDLITE_LOG_LEVEL=error|warning|info decides what is said; warning if not set.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <hvdlite/core/config.hpp>
+#include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
 
@@ -51,20 +52,20 @@ inline log_sink set_log_sink(log_sink sink) {
 }
 
 /// Writes one line, e.g. `[hvdlite warning, rank 2] ...`; a negative rank is left out.
-inline void log(log_level level, int rank, std::string_view text) {
+HVDLITE_COLD inline void log(log_level level, int rank, std::string_view text) {
   auto& state = detail::the_log();
   if (level > state.level) return;
-  std::string line = "[hvdlite ";
-  line += level == log_level::error ? "error" : level == log_level::warning ? "warning" : "info";
-  if (rank >= 0) line += ", rank " + std::to_string(rank);
-  line += "] ";
-  line += text;
+  const char* kind =
+      level == log_level::error ? "error" : level == log_level::warning ? "warning" : "info";
+  std::string line = rank >= 0 ? detail::text({"[hvdlite ", kind, ", rank ", rank, "] ", text})
+                               : detail::text({"[hvdlite ", kind, "] ", text});
   const std::lock_guard lock{state.mutex};
   if (state.sink) {
     state.sink(level, line);
   } else {
     line += '\n';
-    std::cerr << line << std::flush;  // in one piece: other ranks write to the same terminal
+    // In one piece: other ranks write to the same terminal.
+    std::fwrite(line.data(), 1, line.size(), stderr);
   }
 }
 
