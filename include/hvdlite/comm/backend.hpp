@@ -58,6 +58,8 @@ struct request {
 /// - `withdraw` gives a request up; legal at any time, and afterwards the backend serves only abort.
 /// - `enter` throws usage_error if the calling thread may not use the backend.
 /// - `abort` tells the other ranks that this one takes part in nothing from call `sequence` on.
+/// - `drop`, if there is one, does so when the last handle of the communicator has gone in an orderly
+///   way: only for backends that can tell without messages, since nobody may be left to take them.
 template <class B>
 concept backend = std::constructible_from<B, const placement&, const settings&> &&
                   requires(B b, const placement& where, const operation& op, message& m, int& rank,
@@ -91,6 +93,7 @@ class any_backend {
   virtual void withdraw(request& r) noexcept = 0;
   virtual void enter() = 0;
   virtual void abort(std::uint64_t sequence, std::string_view why) noexcept = 0;
+  virtual void drop(std::uint64_t sequence, std::string_view why) noexcept = 0;
 };
 
 template <backend B>
@@ -109,6 +112,9 @@ class backend_model final : public any_backend {
   void enter() override { backend_.enter(); }
   void abort(std::uint64_t sequence, std::string_view why) noexcept override {
     backend_.abort(sequence, why);
+  }
+  void drop(std::uint64_t sequence, std::string_view why) noexcept override {
+    if constexpr (requires { backend_.drop(sequence, why); }) backend_.drop(sequence, why);
   }
 
  private:

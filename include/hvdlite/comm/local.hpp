@@ -199,6 +199,7 @@ class local {
   HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept {
     hub_->shared.depart(rank_, sequence, why);
   }
+  void drop(std::uint64_t sequence, std::string_view why) noexcept { abort(sequence, why); }
 
  private:
   using counter = std::atomic<std::uint64_t> segment::control::*;

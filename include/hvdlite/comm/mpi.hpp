@@ -108,7 +108,9 @@ class mpi_channel final : public channel {
   }
 
   ~mpi_channel() override {
-    if (!detail::mpi_finalized()) MPI_Comm_free(&comm_);  // after MPI_Finalize it is gone
+    // MPI uses the number of a freed communicator again, and would take messages that nobody has
+    // received for the new one's; so it is kept then. After MPI_Finalize it is gone anyway.
+    if (!has_messages_ && !detail::mpi_finalized()) MPI_Comm_free(&comm_);
   }
 
   HVDLITE_COLD exchanged exchange(std::span<const std::byte> mine) override {
@@ -143,6 +145,9 @@ class mpi_channel final : public channel {
   int size() const override { return size_; }
   std::vector<int> nodes() const override { return nodes_; }
 
+  void leave(std::string_view) noexcept override { has_messages_ = true; }
+  void leaves_messages() noexcept override { has_messages_ = true; }
+
   MPI_Comm handle() const { return comm_; }
 
  private:
@@ -174,6 +179,7 @@ class mpi_channel final : public channel {
   }
 
   MPI_Comm comm_;
+  bool has_messages_ = false;
   int rank_ = 0;
   int size_ = 1;
   std::vector<int> nodes_;

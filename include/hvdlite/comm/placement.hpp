@@ -37,8 +37,11 @@ class channel {
   virtual int size() const = 0;
   /// A number that is the same for, and only for, ranks of this channel on one node.
   virtual std::vector<int> nodes() const = 0;
-  /// Tells the other ranks that this one takes no part any more. Never blocks.
+  /// This rank takes no part any more, although others may wait for it; those that wait in
+  /// `exchange` are told. Never blocks.
   virtual void leave(std::string_view /*why*/) noexcept {}
+  /// A call has failed: messages about it may never be received.
+  virtual void leaves_messages() noexcept {}
 };
 
 /// The channel of a world of one.

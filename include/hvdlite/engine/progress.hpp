@@ -56,11 +56,12 @@ class endpoint {
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  /// Peers that wait for this rank on this communicator are told.
+  /// Peers that wait for this rank on this communicator are told, where that is possible.
   ~endpoint() {
-    close(std::uncaught_exceptions() > 0 ? "it is unwinding from an exception"
-                                         : "it has given up its handle of this communicator",
-          {});
+    if (std::uncaught_exceptions() > 0)
+      close("it is unwinding from an exception", {});
+    else if (control_ != nullptr)
+      control_->drop(sequence_ + 1, "it has given up its handle of this communicator");
   }
 
   const placement& where() const { return where_; }
@@ -85,6 +86,7 @@ class endpoint {
       written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].get());
     } catch (...) {
       event_ring::end(record, event_state::failed);
+      where_.start_up().leaves_messages();
       throw;
     }
     event_ring::end(record, event_state::done);
@@ -232,7 +234,7 @@ class endpoint {
   }
 
   HVDLITE_COLD void tell_all_zero(const operation& op) {
-    if (!std::exchange(told_all_zero_, true))
+    if (!std::exchange(told_all_zero_, true) && where_.rank() == 0)
       log(log_level::warning, where_.rank(),
           detail::text({prefix(op), "every rank gave 0 samples; the tensors stay as they are"}));
   }

@@ -53,13 +53,20 @@ struct average_accumulator<T> {
 template <class T>
 inline constexpr bool is_number_v = is_integer_v<T> || is_floating_v<T> || is_complex_v<T>;
 
-/// a * b with the same bits whatever -march says: the operator of std::complex is compiled with the
-/// user's flags, and may fuse its products with its sums.
-template <class C>
-HVDLITE_STRICT_FP C complex_product(C a, C b) {
+/// a * b + c * d, each of the three rounded.
+template <class R>
+HVDLITE_STRICT_FP R sum_of_products(R a, R b, R c, R d) {
   HVDLITE_STRICT_FP_BODY
-  const C result{a.real() * b.real() - a.imag() * b.imag(),
-                 a.real() * b.imag() + a.imag() * b.real()};
+  return a * b + c * d;
+}
+
+/// a * b with the same bits whatever -march says: the operator of std::complex is compiled with the
+/// user's flags, and may fuse. Part by part, since g++ 12.2 makes one fused instruction of both
+/// parts even when told not to (GCC bug 107647).
+template <class C>
+C complex_product(C a, C b) {
+  const C result{sum_of_products(a.real(), b.real(), -a.imag(), b.imag()),
+                 sum_of_products(a.real(), b.imag(), a.imag(), b.real())};
   // What the operator makes of infinities has nothing to round.
   return result.real() != result.real() && result.imag() != result.imag() ? a * b : result;
 }

@@ -73,9 +73,10 @@ class DistributedOptimizer {
   static_assert(std::same_as<space_of<Tensor>, host_space>,
                 "hvdlite: DistributedOptimizer serves tensors in host memory");
 
-  /// `optimizer`: the wrapped one, moved in. Not collective.
-  template <communicator Comm>
-  DistributedOptimizer(const Comm& comm, Opt optimizer, const distributed_options& options = {})
+  /// `optimizer`: the wrapped one, moved in. Not collective. (Its type is deduced so that braces
+  /// mean the options below.)
+  template <communicator Comm, std::same_as<Opt> O>
+  DistributedOptimizer(const Comm& comm, O optimizer, const distributed_options& options = {})
       : optimizer_{std::move(optimizer)},
         limits_{(std::min)(options.first_bucket_bytes, options.bucket_bytes),
                 options.bucket_bytes},

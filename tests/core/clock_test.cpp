@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadlines that do not overflow, and a wait that first spins and in the end sleeps.
+#include <doctest/doctest.h>
+
+#include <time.h>
+
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include <hvdlite/core/clock.hpp>
+
+using hvdlite::backoff;
+using hvdlite::deadline_after;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto forever = (hvdlite::clock::time_point::max)();
+
+// How many pauses pass before every one of them is a moment to look at the clock.
+int spins_of(int ranks_here) {
+  backoff wait{ranks_here};
+  int pauses = 0, looks_in_a_row = 0;
+  while (looks_in_a_row < 2 && pauses < 1'000'000) {
+    wait.pause();
+    ++pauses;
+    looks_in_a_row = wait.time_to_look() ? looks_in_a_row + 1 : 0;
+  }
+  return pauses - 1;
+}
+
+double processor_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+}  // namespace
+
+TEST_CASE("deadline_after: start plus limit, and never beyond the end of time") {
+  const auto now = hvdlite::clock::now();
+  CHECK(deadline_after(now, 0s) == now);
+  CHECK(deadline_after(now, 90s) == now + 90s);
+  CHECK(deadline_after(now, std::chrono::hours{24 * 365 * 200}) ==
+        now + std::chrono::hours{24 * 365 * 200});
+  CHECK(deadline_after(now, (hvdlite::clock::duration::max)()) == forever);
+  CHECK(deadline_after(now, forever - now) == forever);
+  CHECK(deadline_after(now, forever - now - 1ns) == forever - 1ns);
+  CHECK(deadline_after(forever, 1ns) == forever);
+  CHECK(deadline_after(forever - 1ns, 2ns) == forever);
+}
+
+TEST_CASE("backoff: looks at the clock now and then while it spins, then after every pause") {
+  const int spins = spins_of(1);
+  CHECK(spins > 256);  // else the next lines say nothing
+  backoff wait{1};
+  int looks = 0;
+  for (int i = 1; i < spins; ++i) {
+    wait.pause();
+    if (wait.time_to_look()) ++looks;
+  }
+  CHECK(looks == (spins - 1) / 256);
+  for (int i = 0; i < 10; ++i) {
+    wait.pause();
+    CHECK(wait.time_to_look());
+  }
+}
+
+TEST_CASE("backoff: a short spin where ranks outnumber cores") {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  REQUIRE(cores > 0);
+  CHECK(spins_of(cores) == spins_of(1));
+  CHECK(spins_of(cores + 1) < spins_of(cores) / 10);
+  CHECK(spins_of((std::numeric_limits<int>::max)()) == spins_of(cores + 1));
+}
+
+TEST_CASE("backoff: a long wait uses no processor to speak of") {
+  backoff wait{1'000'000};
+  for (int i = 0; i < 5000; ++i) wait.pause();  // through spinning and yielding
+  const auto start = hvdlite::clock::now();
+  const double used = processor_seconds();
+  for (int i = 0; i < 500; ++i) wait.pause();
+  const std::chrono::duration<double> passed = hvdlite::clock::now() - start;
+  CHECK(passed >= 50ms);  // 500 sleeps of at least 100 us
+  CHECK(processor_seconds() - used < 0.5 * passed.count());
+}

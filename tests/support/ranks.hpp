@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a collective test is written once and run by every kind of rank: on_every_world calls its
+// body on each rank of worlds of 1 to 5 threads, or on this process as one rank under mpirun.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <hvdlite/collective/environment.hpp>
+#include <hvdlite/collective/launch.hpp>
+
+namespace hvdtest {
+
+using world_type = hvdlite::default_communicator;
+using body_type = std::function<void(const world_type&)>;
+
+/// Sets an environment variable until destroyed. Only where no other thread of the process runs.
+class environment_variable {
+ public:
+  environment_variable(std::string name, const std::string& value) : name_{std::move(name)} {
+    if (const char* previous = std::getenv(name_.c_str())) {
+      had_one_ = true;
+      previous_ = previous;
+    }
+    ::setenv(name_.c_str(), value.c_str(), 1);
+  }
+  environment_variable(const environment_variable&) = delete;
+  environment_variable& operator=(const environment_variable&) = delete;
+  ~environment_variable() {
+    if (had_one_)
+      ::setenv(name_.c_str(), previous_.c_str(), 1);
+    else
+      ::unsetenv(name_.c_str());
+  }
+
+ private:
+  std::string name_;
+  std::string previous_;
+  bool had_one_ = false;
+};
+
+struct world_options {
+  int least = 1;  ///< worlds with fewer or more ranks are left out
+  int most = 5;
+  int ranks_per_node = 0;  ///< of threads; under MPI the ranks are where they are
+  std::vector<std::pair<std::string, std::string>> environment = {};  ///< for the world's making
+};
+
+/// Whether this process is a rank of an MPI job (collective_tests --mpi).
+bool under_mpi();
+
+/// The sizes of the worlds that on_every_world makes.
+std::vector<int> world_sizes();
+
+/// Runs `body(world)` on every rank of every world there is: threads, 1 to 5, or the processes of
+/// the MPI job. Each call makes new worlds, so that a test may break its own. An exception that
+/// leaves `body` fails the test. The deadline (HVDTEST_DEADLINE seconds) is for each world.
+void on_every_world(const body_type& body, const world_options& options = {});
+
+/// The same with `n` threads only, whatever the program was started as.
+void on_threads(int n, const body_type& body, const world_options& options = {});
+
+/// The deadline starts anew: for tests that are long because they are many.
+void restart_deadline();
+
+/// A factor for deadlines and delays: sanitizers make everything slower.
+double slowness();
+
+/// Calls `f`, which must throw exactly E, and returns what E says.
+template <class E, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    CHECK_MESSAGE(typeid(e) == typeid(E), "thrown was a " << typeid(e).name() << ": " << std::string{e.what()});
+    return e.what();
+  } catch (const std::exception& e) {
+    FAIL_CHECK("expected " << typeid(E).name() << ", thrown was a " << typeid(e).name() << ": "
+                           << std::string{e.what()});
+    return {};
+  }
+  FAIL_CHECK("expected " << typeid(E).name() << ", nothing was thrown");
+  return {};
+}
+
+/// Empty if `text` contains all `words`; else those that it lacks, and the text: for
+/// CHECK(lacking(text, {"rank 1", "f32"}) == "").
+inline std::string lacking(std::string_view text, std::initializer_list<std::string_view> words) {
+  std::string missing;
+  for (const auto word : words)
+    if (text.find(word) == std::string_view::npos) missing += "'" + std::string{word} + "', ";
+  return missing.empty() ? missing : missing + "in: " + std::string{text};
+}
+
+}  // namespace hvdtest
