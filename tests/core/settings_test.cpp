@@ -121,14 +121,16 @@ TEST_CASE("what cannot be read is refused with variable and value") {
       CAPTURE(name);
       CAPTURE(value);
       const std::string text = refusal_of(name, value);
-      CHECK(contains(text, std::string{name} + "='" + value + "'"));
+      CHECK(contains(text, std::string{name} + "="));
+      CHECK(contains(text, value));
       CHECK(contains(text, "expected"));
     }
   for (const char* value : {"", "On", "ON", "1", "true", "off ", "warn"}) {
     CAPTURE(value);
-    CHECK(contains(refusal_of("HVDLITE_CHECKS", value), "HVDLITE_CHECKS='"));
+    CHECK(contains(refusal_of("HVDLITE_CHECKS", value), std::string{"HVDLITE_CHECKS="} + value));
     CHECK(contains(refusal_of("HVDLITE_CHECKS", value), "on or off"));
-    CHECK(contains(refusal_of("HVDLITE_LOG_LEVEL", value), "HVDLITE_LOG_LEVEL='"));
+    CHECK(contains(refusal_of("HVDLITE_LOG_LEVEL", value),
+                   std::string{"HVDLITE_LOG_LEVEL="} + value));
     CHECK(contains(refusal_of("HVDLITE_LOG_LEVEL", value), "error, warning or info"));
   }
   for (const char* value : {"0", "0.5", "1073741825", "1e18"}) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring keeps the last events in order, cuts long names and overwrites the oldest.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+
+#include <hvdlite/trace/event.hpp>
+
+using hvdlite::dtype;
+using hvdlite::event_ring;
+using hvdlite::event_state;
+
+TEST_CASE("an event holds what it was given, from begin to end") {
+  event_ring ring;
+  CHECK(ring.recent().empty());
+  const auto before = hvdlite::clock::now();
+  auto& open = ring.begin("allreduce", "fc1.weight", dtype::f32, 4096, 7);
+  auto all = ring.recent();
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].state == event_state::running);
+  CHECK(std::string{all[0].verb} == "allreduce");
+  CHECK(std::string{all[0].name.data()} == "fc1.weight");
+  CHECK(all[0].type == dtype::f32);
+  CHECK(all[0].count == 4096);
+  CHECK(all[0].sequence == 7);
+  CHECK(all[0].begin >= before);
+
+  event_ring::end(open, event_state::done);
+  all = ring.recent();
+  CHECK(all[0].state == event_state::done);
+  CHECK(all[0].end >= all[0].begin);
+  CHECK(all[0].end <= hvdlite::clock::now());
+
+  event_ring::end(ring.begin("barrier", "", dtype::none, 0, 8), event_state::failed);
+  all = ring.recent();
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].state == event_state::failed);
+  CHECK(all[1].name[0] == '\0');
+  CHECK(all[0].state == event_state::done);
+}
+
+TEST_CASE("only the last events stay, oldest first") {
+  event_ring ring;
+  constexpr std::uint64_t many = 3 * event_ring::capacity + 5;
+  for (std::uint64_t i = 1; i <= many; ++i) {
+    event_ring::end(ring.begin("broadcast", std::to_string(i), dtype::i8, i, i), event_state::done);
+    const auto all = ring.recent();
+    const std::uint64_t expected = i < event_ring::capacity ? i : event_ring::capacity;
+    REQUIRE(all.size() == expected);
+    REQUIRE(all.front().sequence == i - expected + 1);
+    REQUIRE(all.back().sequence == i);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const std::uint64_t sequence = i - expected + 1 + k;
+      if (all[k].sequence != sequence || all[k].name.data() != std::to_string(sequence))
+        FAIL("event ", k, " of ", all.size(), " is ", all[k].name.data());
+    }
+  }
+}
+
+TEST_CASE("a long name is cut and stays a C string; a short one leaves nothing of a long one") {
+  event_ring ring;
+  for (const std::size_t length : {0u, 1u, 38u, 39u, 40u, 41u, 1000u}) {
+    CAPTURE(length);
+    const std::string name(length, 'x');
+    const auto& slot = ring.begin("allreduce", name, dtype::f64, 1, length);
+    CHECK(slot.name.back() == '\0');
+    CHECK(slot.name.data() == name.substr(0, slot.name.size() - 1));
+  }
+  for (std::size_t i = 0; i < event_ring::capacity; ++i)
+    ring.begin("allreduce", std::string(100, 'y'), dtype::f64, 1, i);
+  const auto& slot = ring.begin("allreduce", "z", dtype::f64, 1, 0);
+  CHECK(std::string{slot.name.data()} == "z");
+  for (std::size_t i = 1; i < slot.name.size(); ++i) CHECK(slot.name[i] == '\0');
+}
