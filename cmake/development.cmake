@@ -20,7 +20,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 set(HVDLITE_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  list(APPEND HVDLITE_WARNINGS -Wno-restrict)  # wrong about "text" + std::string (GCC bug 105651)
+  # Wrong about "text" + std::string (GCC bug 105651), and at -O3 about vectors that are moved.
+  list(APPEND HVDLITE_WARNINGS -Wno-restrict -Wno-free-nonheap-object)
 endif()
 if(HVDLITE_WERROR)
   list(APPEND HVDLITE_WARNINGS -Werror)

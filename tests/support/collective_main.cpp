@@ -287,6 +287,7 @@ int run(int argc, char** argv) {
     rank = environment.world().rank();
     mpi_ranks = environment.world().size();
   }
+  if (under_mpi()) context.setOption("no-colors", true);  // a launcher may pass for a terminal
   labelled_lines labelled{"[rank " + std::to_string(rank) + "] "};
   std::ostream labelled_out{&labelled};
   if (rank != 0) {
@@ -306,4 +307,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace hvdtest
 
-int main(int argc, char** argv) { return hvdtest::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return hvdtest::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "collective_tests: %s\n", e.what());
+    return 3;
+  }
+}

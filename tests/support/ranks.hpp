@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -17,6 +18,7 @@
 
 #include <hvdlite/collective/environment.hpp>
 #include <hvdlite/collective/launch.hpp>
+#include <hvdlite/trace/log.hpp>
 
 namespace hvdtest {
 
@@ -90,6 +92,45 @@ std::string message_of(F&& f) {
   }
   FAIL_CHECK("expected " << typeid(E).name() << ", nothing was thrown");
   return {};
+}
+
+/// Keeps what the library logs, instead of printing it, until destroyed.
+class log_recorder {
+ public:
+  log_recorder()
+      : previous_{hvdlite::set_log_sink([this](hvdlite::log_level, std::string_view line) {
+          const std::lock_guard lock{mutex_};
+          lines_.emplace_back(line);
+        })} {}
+  log_recorder(const log_recorder&) = delete;
+  log_recorder& operator=(const log_recorder&) = delete;
+  ~log_recorder() { hvdlite::set_log_sink(previous_); }
+
+  /// The lines that contain all `words`.
+  std::vector<std::string> with(std::initializer_list<std::string_view> words) const {
+    const std::lock_guard lock{mutex_};
+    std::vector<std::string> result;
+    for (const std::string& line : lines_) {
+      bool all = true;
+      for (const auto word : words) all = all && line.find(word) != std::string::npos;
+      if (all) result.push_back(line);
+    }
+    return result;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+  hvdlite::log_sink previous_;
+};
+
+/// "rank 0", "ranks 0 and 1", "ranks 0, 1 and 2": ranks `first` to `last` as messages name them.
+inline std::string ranks_in_words(int first, int last) {
+  if (first == last) return "rank " + std::to_string(first);
+  std::string text = "ranks " + std::to_string(first);
+  for (int r = first + 1; r <= last; ++r)
+    text += (r == last ? " and " : ", ") + std::to_string(r);
+  return text;
 }
 
 /// Empty if `text` contains all `words`; else those that it lacks, and the text: for

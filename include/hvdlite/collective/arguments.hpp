@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -30,13 +29,14 @@ class sample_count {
   sample_count() = default;
   template <class N>
     requires std::is_arithmetic_v<N>
-  sample_count(N samples) : value_{static_cast<double>(samples)} {}
+  sample_count(N samples) : value_{static_cast<double>(samples)}, given_{true} {}
 
-  bool given() const { return value_.has_value(); }
-  double value() const { return value_.value_or(1); }
+  bool given() const { return given_; }
+  double value() const { return value_; }
 
  private:
-  std::optional<double> value_;
+  double value_ = 1;
+  bool given_ = false;
 };
 
 namespace detail {

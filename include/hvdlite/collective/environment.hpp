@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -73,6 +74,19 @@ HVDLITE_COLD inline std::shared_ptr<channel> find_channel([[maybe_unused]] proce
                             "alone; build with MPI and Boost.MPI, or start it once"})};
 #endif
   return std::make_shared<lone_channel>();
+}
+
+/// What a rank that failed does in the end.
+HVDLITE_COLD inline int end_job(int rank, const char* what) {
+  log(log_level::error, rank, what);
+  the_process().life->end(text({"it threw: ", what}), "this rank has failed");
+#if HVDLITE_WITH_MPI
+  if (mpi_session::running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+#endif
+  return 1;
 }
 
 }  // namespace detail
@@ -155,31 +169,27 @@ inline bool has_current_world() {
 }
 
 /// Runs `f(environment)` with an Environment and returns its result (0 if it returns nothing) as
-/// main's. An exception is printed with the rank, the other ranks are told, and the whole job is
-/// ended with status 1.
+/// main's. An exception is printed with the rank, the other ranks are told why, and the whole job is
+/// ended with status 1 (a moment later, so that they can say so).
 template <class F>
 int guarded(int argc, char** argv, F&& f) {
-  int rank = -1;
-  const auto fail = [&](const char* what) {
-    log(log_level::error, rank, what);
-#if HVDLITE_WITH_MPI
-    if (rank >= 0 && detail::mpi_session::running()) MPI_Abort(MPI_COMM_WORLD, 1);
-#endif
-    return 1;
-  };
   try {
     Environment environment{argc, argv};
-    rank = environment.world().rank();
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, Environment&>>) {
-      f(environment);
-      return 0;
-    } else {
-      return f(environment);
+    try {
+      if constexpr (std::is_void_v<std::invoke_result_t<F&, Environment&>>) {
+        f(environment);
+        return 0;
+      } else {
+        return f(environment);
+      }
+    } catch (const std::exception& e) {
+      return detail::end_job(environment.world().rank(), e.what());
+    } catch (...) {
+      return detail::end_job(environment.world().rank(), "an exception that is no std::exception");
     }
-  } catch (const std::exception& e) {
-    return fail(e.what());
-  } catch (...) {
-    return fail("an exception that is no std::exception");
+  } catch (const std::exception& e) {  // there is no world
+    log(log_level::error, -1, e.what());
+    return 1;
   }
 }
 

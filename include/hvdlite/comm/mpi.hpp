@@ -90,7 +90,13 @@ class mpi_session {
  private:
   mpi_session() = default;
   ~mpi_session() {
-    if (alive_ != 0) static_cast<void>(environment_.release());
+    if (!environment_ || mpi_finalized()) return;
+    if (alive_ != 0)
+      static_cast<void>(environment_.release());
+    else
+      // Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when
+      // one rank dies while another is inside MPI_Finalize.
+      MPI_Barrier(MPI_COMM_WORLD);
   }
 
   std::unique_ptr<boost::mpi::environment> environment_;

@@ -338,6 +338,7 @@ class checker {
           p.abandoned = m.sequence;
           break;
         case message_kind::departed:
+          if (p.reason_complete) break;  // it has left already: the first reason stays
           p.departed = true;
           p.last_sequence = m.sequence;
           p.reason += piece;

@@ -86,6 +86,7 @@ class endpoint {
       written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].get());
     } catch (...) {
       event_ring::end(record, event_state::failed);
+      if (check_) check_->end();  // also when a function of the user's threw
       where_.start_up().leaves_messages();
       throw;
     }
@@ -153,12 +154,11 @@ class endpoint {
   }
 
   bool run_together(const operation& op, any_backend* data) {
-    const clock::time_point start = clock::now();
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
     const bool announces =
         checks || op.weighted || op.verb == verb::barrier || op.verb == verb::split;
-    if (announces) agree(op, start);
+    if (announces) agree(op);
     bool written = true;
     if (op.reduces() || op.verb == verb::broadcast) {
       reduction_terms terms{terms_, {}};
@@ -166,16 +166,16 @@ class endpoint {
       if (written && announces && checker::rides_along(op))
         take_payloads(op, terms);
       else if (written)
-        move(op, terms, *data, start, checks);
+        move(op, terms, *data, checks);
     }
     check_->end();
     return written;
   }
 
-  void agree(const operation& op, clock::time_point start) {
+  void agree(const operation& op) {
     check_->begin(op, sequence_);
     backoff wait{where_.local_size()};
-    alarm limits{settings_, start};
+    alarm limits{settings_, clock::now()};
     while (true) {
       switch (check_->poll()) {
         case state::moving:
@@ -253,13 +253,12 @@ class endpoint {
     evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, terms.root);
   }
 
-  void move(const operation& op, const reduction_terms& terms, any_backend& data,
-            clock::time_point start, bool checks) {
+  void move(const operation& op, const reduction_terms& terms, any_backend& data, bool checks) {
     request in_flight;
     try {
       in_flight = data.start(op, terms);
       backoff wait{where_.local_size()};
-      alarm limits{settings_, start};
+      alarm limits{settings_, clock::now()};
       while (true) {
         const state now = data.progress(in_flight);
         if (now == state::done) return;

@@ -97,7 +97,7 @@ struct kernels {
     if constexpr (is_integer_v<T>) {
       // A count of ranks or of samples divides exactly; other weights in double.
       if (divisor == std::floor(divisor) && std::abs(divisor) < 0x1p53)
-        return x / static_cast<acc_t>(divisor);
+        return static_cast<acc_t>(x / static_cast<acc_t>(divisor));
       return static_cast<acc_t>(static_cast<double>(x) / divisor);
     } else {
       return x / factor_of(divisor);
