@@ -30,7 +30,7 @@ CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 export CMAKE_BUILD_PARALLEL_LEVEL
 # The other builds are tests of this one, so that there is one summary: ctest's, at the end.
 build=build/tests
-cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DHVDLITE_MPI=ON -DHVDLITE_EIGEN=ON \
-  -DHVDLITE_TEST_TREES="$trees"
+cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 \
+  -DHVDLITE_MPI=ON -DHVDLITE_EIGEN=ON -DHVDLITE_TEST_TREES="$trees"
 cmake --build "$build"
 ctest --test-dir "$build" --output-on-failure --no-tests=error

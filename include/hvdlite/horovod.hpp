@@ -10,12 +10,15 @@
 #include <hvdlite/collective/barrier.hpp>
 #include <hvdlite/collective/broadcast.hpp>
 #include <hvdlite/collective/environment.hpp>
+#include <hvdlite/optim/broadcast_state.hpp>
 
 namespace hvdlite::horovod {
 
 namespace detail {
 
 HVDLITE_EXPORT inline std::unique_ptr<Environment>& the_environment() {
+  // What an Environment uses must outlive it also at exit, hence must be there before.
+  hvdlite::detail::prepare_process();
   static std::unique_ptr<Environment> environment;
   return environment;
 }
@@ -62,6 +65,12 @@ void allreduce(Args&&... args) {
 template <class X>
 void broadcast(X&& x, int root_rank) {
   hvdlite::broadcast(current_world(), std::forward<X>(x), root_rank);
+}
+
+/// As hvdlite::broadcast_parameters, on the current world.
+template <class Params>
+void broadcast_parameters(Params&& params, int root_rank) {
+  hvdlite::broadcast_parameters(current_world(), params, root_rank);
 }
 
 /// As hvdlite::barrier, on the current world.

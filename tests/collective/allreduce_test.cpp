@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// allreduce beyond the matrix: the tensor types that users have, the policies by numbers that can be
-// read, memory that overlaps, and the order of a sum over nodes.
+// allreduce beyond the matrix: the tensor types that users have, the policies by numbers that can
+// be read, memory that overlaps, and the order of a sum over nodes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -213,7 +213,7 @@ TEST_CASE("average of integers: truncated toward zero, also where the sum does n
       hvdlite::allreduce(world, x);
       CHECK(x[0] == (L::max)());
       CHECK(x[1] == L::lowest());
-      CHECK(x[2] == T(n == 1 ? 1 : 0));  // 1 / n
+      CHECK(x[2] == T(n == 1 ? 1 : 0));                                      // 1 / n
       if constexpr (std::is_signed_v<T>) CHECK(x[3] == T(n == 1 ? -1 : 0));  // not rounded down
     };
     check(std::int8_t{});
@@ -302,8 +302,8 @@ TEST_CASE("samples: equal ones give the bits of the plain average") {
   });
 }
 
-/// 2 x 2 matrices modulo 97, four bits of a byte each would do: an element is a function x -> a x + b
-/// modulo 11, packed as 16 a + b. Composition is associative and not commutative.
+/// 2 x 2 matrices modulo 97, four bits of a byte each would do: an element is a function x -> a x +
+/// b modulo 11, packed as 16 a + b. Composition is associative and not commutative.
 int compose(int f, int g) {
   const int a = f / 16 * (g / 16) % 11;
   const int b = (f / 16 * (g % 16) + f % 16) % 11;
@@ -388,7 +388,7 @@ TEST_CASE("the order of a sum: two nodes of two ranks give the bits of one node 
   for (const std::size_t count : {std::size_t{8}, std::size_t{500}, std::size_t{100000}}) {
     const auto one_node = sum_on_nodes(4, 0, count);
     CHECK(one_node == sum_on_nodes(4, 2, count));
-    CHECK(one_node == sum_on_nodes(4, 1, count));  // four nodes
+    CHECK(one_node == sum_on_nodes(4, 1, count));          // four nodes
     const auto three_and_two = sum_on_nodes(5, 3, count);  // ((0 1) 2) (3 4)
     std::size_t wrong = 0;
     const auto leaf = [](std::size_t i, std::size_t rank) {
@@ -396,8 +396,8 @@ TEST_CASE("the order of a sum: two nodes of two ranks give the bits of one node 
     };
     using hvdtest::plus;
     for (std::size_t i = 0; i < count; ++i) {
-      const float sum = plus(plus(plus(leaf(i, 0), leaf(i, 1)), leaf(i, 2)),
-                             plus(leaf(i, 3), leaf(i, 4)));
+      const float sum =
+          plus(plus(plus(leaf(i, 0), leaf(i, 1)), leaf(i, 2)), plus(leaf(i, 3), leaf(i, 4)));
       if (!hvdtest::same_element(three_and_two[i], sum)) ++wrong;
     }
     CHECK(wrong == 0);
@@ -514,7 +514,8 @@ TEST_CASE("allreduce: Eigen's matrices, arrays and views of them") {
     Eigen::Map<Eigen::VectorXf, 0, Eigen::InnerStride<2>> every_other{m.data(), 3};
     hvdlite::allreduce(world, every_other, op);
     CHECK(m == wanted);
-    Eigen::Map<row_major, 0, Eigen::OuterStride<>> strided{m.data(), 3, 4, Eigen::OuterStride<>{10}};
+    Eigen::Map<row_major, 0, Eigen::OuterStride<>> strided{m.data(), 3, 4,
+                                                           Eigen::OuterStride<>{10}};
     m = base * mine;
     wanted = m;
     for (Eigen::Index i = 0; i < 3; ++i)

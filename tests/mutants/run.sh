@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [--quick | --fit | NAME...]: shows that the tests notice mistakes. Each mutant of mutants.txt (all
-# of them, the quick selection, or those named) is applied to a copy of include/; the test named
-# there is built against it and must fail, while it passes without the mutant. Prints a line per
-# mutant; fails if one survives, does not compile, or fits no line any more (--fit looks only at
-# that, in seconds).
+# run.sh [--quick | --fit | NAME...]: shows that the tests notice mistakes. Each mutant of
+# mutants.txt (all of them, the quick selection, or those named) is applied to a copy of include/;
+# the test named there is built against it and must fail, while it passes without the mutant.
+# Prints a line per mutant; fails if one survives, does not compile, or fits no line any more
+# (--fit looks only at that, in seconds).
 # CXX, MPICXX, JOBS (processors), MUTANTS_BUILD (where to build, build/mutants).
 set -euo pipefail
 
@@ -70,7 +70,9 @@ compiler_of() { # BUILD
 flags_of() { # BUILD
   case $1 in
     plain) echo "-O0 -DHVDLITE_WITH_MPI=0" ;;
-    asan) echo "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DHVDLITE_WITH_MPI=0" ;;
+    asan)
+      echo "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DHVDLITE_WITH_MPI=0"
+      ;;
     tsan) echo "-O1 -g1 -fsanitize=thread -DHVDLITE_WITH_MPI=0" ;;
     mpi:*) echo "-O0 -DHVDLITE_WITH_MPI=1 -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1" ;;
     *) echo "run.sh: there is no build '$1'" >&2 && return 1 ;;
@@ -201,7 +203,9 @@ for name in "${names[@]}"; do
     *) if [[ " $* " == *" $name "* ]]; then chosen+=("$name"); fi ;;
   esac
 done
-if [ ${#chosen[@]} -eq 0 ] || { [ -n "${1:-}" ] && [ "$1" != --quick ] && [ ${#chosen[@]} -ne $# ]; }; then
+named=${1:+$#} # how many there must be
+if [ "${1:-}" = --quick ]; then named=; fi
+if [ ${#chosen[@]} -eq 0 ] || [ ${#chosen[@]} -ne "${named:-${#chosen[@]}}" ]; then
   echo "run.sh: no such mutant; there are: ${names[*]}" >&2
   exit 2
 fi

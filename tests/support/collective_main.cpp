@@ -191,7 +191,8 @@ void mpi_world(const body_type& body, const world_options& options) {
     const world_type world = environment.world();
     run_rank(world, "mpi", body);
   } catch (const std::exception& e) {
-    CHECK_MESSAGE(reported.exchange(false), "the world could not be made: " << std::string{e.what()});
+    CHECK_MESSAGE(reported.exchange(false),
+                  "the world could not be made: " << std::string{e.what()});
   } catch (...) {
     CHECK_MESSAGE(reported.exchange(false), "the world could not be made");
   }
@@ -243,7 +244,8 @@ void on_threads(int n, const body_type& body, const world_options& options) {
     hvdlite::launch(n, [&](const world_type& world) { run_rank(world, "threads", body); },
                     {.ranks_per_node = options.ranks_per_node});
   } catch (const std::exception& e) {
-    CHECK_MESSAGE(reported.exchange(false), "the world could not be made: " << std::string{e.what()});
+    CHECK_MESSAGE(reported.exchange(false),
+                  "the world could not be made: " << std::string{e.what()});
   } catch (...) {
     CHECK_MESSAGE(reported.exchange(false), "the world could not be made");
   }

@@ -83,7 +83,8 @@ std::string message_of(F&& f) {
   try {
     f();
   } catch (const E& e) {
-    CHECK_MESSAGE(typeid(e) == typeid(E), "thrown was a " << typeid(e).name() << ": " << std::string{e.what()});
+    CHECK_MESSAGE(typeid(e) == typeid(E),
+                  "thrown was a " << typeid(e).name() << ": " << std::string{e.what()});
     return e.what();
   } catch (const std::exception& e) {
     FAIL_CHECK("expected " << typeid(E).name() << ", thrown was a " << typeid(e).name() << ": "
@@ -128,8 +129,7 @@ class log_recorder {
 inline std::string ranks_in_words(int first, int last) {
   if (first == last) return "rank " + std::to_string(first);
   std::string text = "ranks " + std::to_string(first);
-  for (int r = first + 1; r <= last; ++r)
-    text += (r == last ? " and " : ", ") + std::to_string(r);
+  for (int r = first + 1; r <= last; ++r) text += (r == last ? " and " : ", ") + std::to_string(r);
   return text;
 }
 

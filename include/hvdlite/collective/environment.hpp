@@ -51,6 +51,15 @@ HVDLITE_EXPORT inline process_world& the_process() {
   return process;
 }
 
+/// Makes the process-wide objects, so that they outlive static objects that are made later.
+HVDLITE_COLD inline void prepare_process() {
+  the_process();
+  the_log();
+#if HVDLITE_WITH_MPI
+  mpi_session::instance();
+#endif
+}
+
 HVDLITE_COLD inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
   const std::optional<int> launched = launcher_size();
 #if HVDLITE_WITH_MPI
@@ -107,6 +116,7 @@ class Environment {
   Environment(int /*argc*/, char** /*argv*/) : Environment{} {}
 
   HVDLITE_COLD Environment() : exceptions_{std::uncaught_exceptions()} {
+    detail::prepare_process();
     auto& process = detail::the_process();
     if (process.environments == 0) {
       const settings set = settings::from_environment();

@@ -137,7 +137,6 @@ class endpoint {
     if (check_ && settings_.checks == check_level::on) {
       check_->begin(op, sequence_);
       check_->refuse();
-      check_->end();
     }
     throw usage_error{detail::text({prefix(op), op.refused})};
   }
@@ -196,9 +195,8 @@ class endpoint {
   }
 
   [[noreturn]] HVDLITE_COLD void fail_disagree(const operation& op) {
-    const std::string what = check_->disagreement();
-    check_->end();
-    throw mismatch_error{detail::text({prefix(op), "the ranks do not make the same call: ", what,
+    throw mismatch_error{detail::text({prefix(op), "the ranks do not make the same call: ",
+                                       check_->disagreement(),
                                        "; make the call the same on every rank"})};
   }
 
@@ -274,11 +272,19 @@ class endpoint {
         tell_moving(op, verdict, limits);
       }
     } catch (const std::exception& e) {
-      data.withdraw(in_flight);
-      lose(e.what());
-      control_->abort(sequence_, broken_);
+      give_up(data, in_flight, e.what());
+      throw;
+    } catch (...) {  // of a user_op's function
+      give_up(data, in_flight, "an exception that is no std::exception");
       throw;
     }
+  }
+
+  /// Data may have moved on some ranks and not on others: there is no way back for the communicator.
+  HVDLITE_COLD void give_up(any_backend& data, request& in_flight, std::string_view why) {
+    data.withdraw(in_flight);
+    lose(why);
+    control_->abort(sequence_, broken_);
   }
 
   HVDLITE_COLD void lose(std::string_view how) {
@@ -289,7 +295,6 @@ class endpoint {
   [[noreturn]] HVDLITE_COLD void fail_lost(const operation& op, const char* when) {
     const int quitter = check_->abandoned_by();
     const int gone = check_->lost_rank();
-    check_->end();
     if (quitter >= 0)
       throw timeout_error{detail::text(
           {prefix(op), "rank ", quitter,
@@ -347,7 +352,6 @@ class endpoint {
     if (verdict == alarm::warn)
       return log(log_level::warning, where_.rank(), detail::text({words, " to enter the call"}));
     check_->abandon();
-    check_->end();
     throw timeout_error{detail::text(
         {words, "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"})};
   }
