@@ -3,7 +3,9 @@
 // `namespace hvd = hvdlite::horovod;`. Semantics are those of the functions with a communicator.
 #pragma once
 
+#include <concepts>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include <hvdlite/collective/allreduce.hpp>
@@ -56,9 +58,23 @@ inline constexpr product Product{};
 
 /// As hvdlite::allreduce, on the current world: in place, or out of place, the average if no op is
 /// given. (Horovod's own `allreduce` returns a copy, its `allreduce_` works in place.)
-template <class... Args>
-void allreduce(Args&&... args) {
-  hvdlite::allreduce(current_world(), std::forward<Args>(args)...);
+template <class X>
+void allreduce(X&& x, const allreduce_options& options = {}) {
+  hvdlite::allreduce(current_world(), std::forward<X>(x), options);
+}
+template <class X, reduce_op Op>
+void allreduce(X&& x, const Op& op, const allreduce_options& options = {}) {
+  hvdlite::allreduce(current_world(), std::forward<X>(x), op, options);
+}
+template <class In, class Out>
+  requires(!reduce_op<Out> && !std::same_as<std::remove_cvref_t<Out>, allreduce_options>)
+void allreduce(const In& in, Out&& out, const allreduce_options& options = {}) {
+  hvdlite::allreduce(current_world(), in, std::forward<Out>(out), options);
+}
+template <class In, class Out, reduce_op Op>
+  requires(!reduce_op<Out> && !std::same_as<std::remove_cvref_t<Out>, allreduce_options>)
+void allreduce(const In& in, Out&& out, const Op& op, const allreduce_options& options = {}) {
+  hvdlite::allreduce(current_world(), in, std::forward<Out>(out), op, options);
 }
 
 /// As hvdlite::broadcast, on the current world.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <hvdlite/core/config.hpp>               // gives: the C++20 check, HVDLITE_WITH_MPI, _EIGEN
+#if __cplusplus >= 202002L                       // else the one line of the check says enough
 #include <hvdlite/version.hpp>                   // gives: HVDLITE_VERSION_MAJOR, _MINOR, _PATCH
 #include <hvdlite/core/element.hpp>              // gives: float16, bfloat16, dtype
 #include <hvdlite/core/error.hpp>                // gives: error and its kinds
@@ -25,3 +26,4 @@
 #include <hvdlite/optim/distributed_optimizer.hpp>  // gives: DistributedOptimizer
 #include <hvdlite/data/sampler.hpp>              // gives: ShardedSampler, rank_seed
 #include <hvdlite/horovod.hpp>                   // gives: hvdlite::horovod::init, rank, allreduce ...
+#endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // std::plus has no identity and no name that ranks could compare.
-// expect: hvdlite: this type is not a tensor
+// expect: hvdlite: the third argument is neither an op
 #include <hvdlite/hvdlite.hpp>
 
 #include <functional>

@@ -3,6 +3,7 @@
 // memory, factors and divisors, wrapping, truncation, NaN, and factors that no sane caller gives.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -62,7 +63,10 @@ T expected_integer(const std::array<T, leaves>& x, double factor, root_scale roo
     int128 total = 0;
     for (const T each : in)
       total += factor == 1 ? int128{each} : int128{into<std::int64_t>(double(each) * factor)};
-    return static_cast<T>(total / static_cast<std::int64_t>(root.divisor));
+    const int128 quotient = total / static_cast<std::int64_t>(root.divisor);
+    // A factor may take it beyond the type: to its ends.
+    return static_cast<T>(std::clamp(quotient, int128{std::numeric_limits<T>::lowest()},
+                                     int128{std::numeric_limits<T>::max()}));
   } else {
     for (T& each : in)
       if (factor != 1) each = into<T>(static_cast<double>(each) * factor);
@@ -70,8 +74,8 @@ T expected_integer(const std::array<T, leaves>& x, double factor, root_scale roo
     for (int i = 1; i < leaves; ++i) {
       const T b = in[static_cast<std::size_t>(i)];
       if constexpr (std::is_same_v<Op, hvdlite::sum>) result = wrapped<T>(int128{result} + b);
-      if constexpr (std::is_same_v<Op, hvdlite::product>)  // 64 x 64 bits fit into 128
-        result = wrapped<T>(int128{result} * b);
+      if constexpr (std::is_same_v<Op, hvdlite::product>)
+        result = static_cast<T>(static_cast<std::uint64_t>(result) * static_cast<std::uint64_t>(b));
       if constexpr (std::is_same_v<Op, hvdlite::min>) result = b < result ? b : result;
       if constexpr (std::is_same_v<Op, hvdlite::max>) result = b > result ? b : result;
     }
@@ -401,6 +405,21 @@ TEST_CASE("sums and products of integers wrap") {
   CHECK(reduced<std::int32_t, hvdlite::product>({65536, 65536}) == 0);
   CHECK(reduced<std::int64_t, hvdlite::sum>({INT64_MAX, INT64_MAX}) == -2);
   CHECK(reduced<std::uint64_t, hvdlite::product>({UINT64_MAX, UINT64_MAX}) == 1);
+}
+
+TEST_CASE("averages of integers that scales take beyond the type end at its ends, like sums") {
+  const std::int8_t x = 100;
+  alignas(64) std::byte acc[64];
+  std::int8_t result = 0;
+  const auto run = [&](const hvdlite::kernel_table& kernels, double prescale, root_scale root) {
+    kernels.load(acc, reinterpret_cast<const std::byte*>(&x), 1, prescale);
+    kernels.store(reinterpret_cast<std::byte*>(&result), acc, 1, root);
+    return result;
+  };
+  CHECK(run(hvdlite::kernels_of<std::int8_t, hvdlite::average>, 1, {1, 2}) == 127);
+  CHECK(run(hvdlite::kernels_of<std::int8_t, hvdlite::average>, 1, {1, -2}) == -128);
+  CHECK(run(hvdlite::kernels_of<std::int8_t, hvdlite::average>, 3, {1, 1}) == 127);
+  CHECK(run(hvdlite::kernels_of<std::int8_t, hvdlite::sum>, 1, {1, 2}) == 127);
 }
 
 TEST_CASE("averages of integers: no overflow on the way, truncated toward zero") {

@@ -204,6 +204,11 @@ std::vector<T> expected_values(const std::vector<int>& nodes, const table_of<T>&
     volatile A value = total.value_or(Op::template identity<T>());
     if (root.divisor != 1) value = static_cast<A>(value / static_cast<A>(root.divisor));
     if (root.factor != 1) value = static_cast<A>(value * static_cast<A>(root.factor));
+    // An average that is beyond its type (here: not divided) ends at the type's ends.
+    if constexpr (std::is_integral_v<T> && std::is_same_v<Op, hvdlite::average>) {
+      if (value > A{std::numeric_limits<T>::max()}) value = std::numeric_limits<T>::max();
+      if (value < A{std::numeric_limits<T>::lowest()}) value = std::numeric_limits<T>::lowest();
+    }
     result.push_back(static_cast<T>(static_cast<A>(value)));
   }
   return result;

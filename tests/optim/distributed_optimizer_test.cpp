@@ -329,7 +329,7 @@ TEST_CASE("DistributedOptimizer: what one rank gets wrong, all learn; the next s
           CHECK(hvdtest::lacking(text, words) == "");
           CHECK(p == before);
         };
-        expect([&] { opt.step(p, floats(wrong ? 3 : 4)); }, {"3 elements", "parameter 4"});
+        expect([&] { opt.step(p, floats(wrong ? 3 : 4)); }, {"the gradient is [3]", "the parameter [4]"});
         good_step();
         p = before;
         expect([&] { opt.step(p, floats(4), {.samples = wrong ? -1 : 1}); }, {"-1"});
@@ -381,7 +381,100 @@ TEST_CASE("DistributedOptimizer: a policy's op") {
   });
 }
 
+namespace {
+
+struct shallow {
+  float* data;
+  int count;
+};
+struct generic {
+  template <class P, class G>
+  void step(P& p, const G& g) {
+    p.noalias() -= g;
+  }
+};
+struct by_shallow {
+  void step(shallow& p, const shallow& g) { p.data[0] -= g.data[0]; }
+};
+
+}  // namespace
+
+template <>
+struct hvdlite::tensor_traits<shallow> {
+  static auto view(auto& x) { return hvdlite::buffer{x.data, x.count}; }
+};
+
+TEST_CASE("DistributedOptimizer: a tensor whose copy shares its memory is not taken for a gradient") {
+  hvdtest::on_every_world(
+      [](const auto& world) {
+        float values[]{1, 2}, slopes[]{3, 4};
+        shallow p{values, 2}, g{slopes, 2};
+        DistributedOptimizer<by_shallow, float> opt{world, by_shallow{}};
+        const auto text = hvdtest::message_of<hvdlite::usage_error>([&] { opt.step(p, g); });
+        CHECK(hvdtest::lacking(text, {"evaluate()", "std::span"}) == "");
+        CHECK(values[0] == 1);
+        CHECK(values[1] == 2);
+        // Sgd takes spans, so that there is no copy.
+        DistributedOptimizer<Sgd, float> fine{world, {.learning_rate = 1}};
+        fine.step(p, g);
+        CHECK(values[0] == -2);
+        CHECK(values[1] == -2);
+      },
+      {.least = 2});
+}
+
+TEST_CASE("DistributedOptimizer: alone, too, no parameter changes if one gradient does not fit") {
+  hvdtest::on_threads(1, [](const auto& world) {
+    floats a{1}, b{1, 1};
+    DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+    const auto text = hvdtest::message_of<hvdlite::usage_error>(
+        [&] { opt.step(std::tie(a, b), std::tuple{floats{1}, floats{1}}); });
+    CHECK(hvdtest::lacking(text, {"parameter 1", "[1]", "[2]"}) == "");
+    CHECK(a == floats{1});
+  });
+}
+
 #if HVDLITE_WITH_EIGEN
+TEST_CASE("DistributedOptimizer: gradients in another memory order go to their own places") {
+  hvdtest::on_every_world([](const auto& world) {
+    using row_major = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const float factor = static_cast<float>(world.rank() + 1);
+    const float mean = static_cast<float>(world.size() + 1) / 2;
+    Eigen::MatrixXf g(2, 3);
+    g << 1, 2, 3, 4, 5, 6;
+    const Eigen::MatrixXf mine = g * factor, turned = mine.transpose();
+    const row_major rows = mine;
+    const Eigen::MatrixXf expected = -mean * g;
+    const auto step = [&](auto&& gradient) {
+      Eigen::MatrixXf w = Eigen::MatrixXf::Zero(2, 3);
+      DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+      opt.step(w, gradient);
+      return w;
+    };
+    CHECK(step(mine) == expected);
+    CHECK(step(rows) == expected);
+    CHECK(step(turned.transpose()) == expected);
+    const Eigen::MatrixXf one = Eigen::MatrixXf::Identity(3, 3);
+    CHECK(step((one * turned).transpose()) == expected);
+    // And parameters in another one.
+    Eigen::MatrixXf host = Eigen::MatrixXf::Zero(3, 2);
+    auto view = host.transpose();
+    DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+    opt.step(view, mine);
+    CHECK(host.transpose() == expected);
+    // As many elements are not enough.
+    Eigen::MatrixXf w = Eigen::MatrixXf::Zero(2, 3);
+    DistributedOptimizer<Sgd, float> other{world, {}};
+    CHECK_THROWS_AS(other.step(w, turned), hvdlite::usage_error);
+    CHECK_THROWS_AS(other.step(w, Eigen::VectorXf(6)), hvdlite::usage_error);
+    CHECK(w == Eigen::MatrixXf::Zero(2, 3));
+
+    DistributedOptimizer<generic, float> any{world, generic{}};
+    any.step(w, mine);
+    CHECK(w == expected);
+  });
+}
+
 TEST_CASE("DistributedOptimizer: Eigen matrices, views and expressions are one set") {
   hvdtest::on_every_world([](const auto& world) {
     const float mean = static_cast<float>(world.size() - 1) / 2;

@@ -20,14 +20,14 @@ namespace hvdtest {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr double slow_factor = 8;
+constexpr double slow_factor = 3;
 #elif defined(__SANITIZE_ADDRESS__)
-constexpr double slow_factor = 4;
+constexpr double slow_factor = 2;
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-constexpr double slow_factor = 8;
+constexpr double slow_factor = 3;
 #elif __has_feature(address_sanitizer)
-constexpr double slow_factor = 4;
+constexpr double slow_factor = 2;
 #else
 constexpr double slow_factor = 1;
 #endif
@@ -85,7 +85,7 @@ class watchdog {
 
   static std::chrono::duration<double> limit() {
     const char* text = std::getenv("HVDTEST_DEADLINE");
-    return std::chrono::duration<double>{text != nullptr ? std::atof(text) : 60 * slow_factor};
+    return std::chrono::duration<double>{text != nullptr ? std::atof(text) : 60 * slow_factor * slow_factor};
   }
   static clock::time_point next_end() {
     return clock::now() + std::chrono::duration_cast<clock::duration>(limit());

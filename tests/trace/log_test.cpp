@@ -3,10 +3,11 @@
 // lets through.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -41,6 +42,24 @@ class logging {
   log_level level_;
   hvdlite::log_sink sink_;
 };
+
+// What `f` makes the process write to file descriptor 2.
+std::string written_to_stderr(void (*f)()) {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  std::fflush(stderr);
+  const int before = dup(STDERR_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  f();
+  std::fflush(stderr);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  std::string result;
+  std::rewind(file);
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) result += static_cast<char>(c);
+  std::fclose(file);
+  return result;
+}
 
 log_level level_for(const char* variable) {
   const char* const was = std::getenv("HVDLITE_LOG_LEVEL");
@@ -95,12 +114,11 @@ TEST_CASE("set_log_sink returns the previous sink; an empty one means stderr") {
   auto mine = hvdlite::set_log_sink({});
   REQUIRE(mine);
 
-  std::ostringstream written;
-  auto* const before = std::cerr.rdbuf(written.rdbuf());
-  hvdlite::log(log_level::warning, 2, "to the terminal");
-  hvdlite::log(log_level::info, 2, "unsaid");
-  std::cerr.rdbuf(before);
-  CHECK(written.str() == "[hvdlite warning, rank 2] to the terminal\n");
+  const std::string written = written_to_stderr([] {
+    hvdlite::log(log_level::warning, 2, "to the terminal");
+    hvdlite::log(log_level::info, 2, "unsaid");
+  });
+  CHECK(written == "[hvdlite warning, rank 2] to the terminal\n");
   CHECK(here.got.empty());
 
   CHECK(!hvdlite::set_log_sink(mine));

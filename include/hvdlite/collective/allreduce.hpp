@@ -57,6 +57,11 @@ HVDLITE_COLD std::string refusal(const allreduce_options& o) {
                    "; expected a finite number that is not negative"});
     if (is_integer_v<T> && sizeof(T) == 8)
       return "weights would lose bits of 64-bit integers; convert to double before";
+    if (is_integer_v<T> &&
+        (o.samples.value() != std::floor(o.samples.value()) || o.samples.value() > 0x1p31))
+      return text({"samples is ", o.samples.value(),
+                   "; integers are weighted by whole numbers up to 2147483648; convert to double "
+                   "before"});
   }
   return {};
 }
@@ -132,12 +137,13 @@ void allreduce(const Comm& comm, X&& x, const allreduce_options& options = {}) {
 }
 
 /// Out of place: `in` is left as it is, the result goes to `out`, a tensor with as many elements of
-/// the same type. The two may overlap in any way.
+/// the same type in the same memory order. The two may overlap in any way.
 template <communicator Comm, class In, class Out, reduce_op Op>
   requires(!reduce_op<Out> && !std::same_as<std::remove_cvref_t<Out>, allreduce_options>)
 void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
                const allreduce_options& options = {}) {
-  if constexpr (detail::expect_tensor<const In&>() && detail::expect_writable<Out&&>()) {
+  if constexpr (detail::expect_op_or_output<Out>() && detail::expect_tensor<const In&>() &&
+                detail::expect_writable<Out&&>()) {
     constexpr bool same = std::same_as<element_of<const In&>, element_of<Out>> &&
                           std::same_as<space_of<const In&>, space_of<Out>>;
     static_assert(same, "hvdlite: input and output have different element types or memory spaces");
@@ -148,7 +154,8 @@ void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
       if (from.count() != to.count())
         refused = detail::text(
             {"the output has ", to.count(), " elements, the input ", from.count()});
-      else if (from.shape().order_text() != to.shape().order_text())
+      else if (from.shape().ordered > 1 && to.shape().ordered > 1 &&
+               from.shape().order_text() != to.shape().order_text())
         refused = detail::text({"the input is ", from.shape().order_text(), ", the output ",
                                 to.shape().order_text(), "; store both alike"});
       detail::allreduce_bytes<Out>(comm, from, to, op, options, refused);

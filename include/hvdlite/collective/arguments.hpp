@@ -67,6 +67,18 @@ constexpr bool expect_tensor() {
   return ok;
 }
 
+/// True unless Out, where an op or an output may stand, is neither.
+template <class Out>
+constexpr bool expect_op_or_output() {
+  using Bare = std::remove_cvref_t<Out>;
+  constexpr bool other = std::is_class_v<Bare> && !tensor<Out> && !tensor_expression<Out> &&
+                         !is_vector_bool_v<Bare>;
+  static_assert(!other,
+                "hvdlite: the third argument is neither an op (hvdlite::sum{}, ..., or a function as "
+                "hvdlite::user_op{name, f, identity}) nor a tensor to write to");
+  return !other;
+}
+
 /// True if the verb may write to an argument of type X (an lvalue reference if it is an lvalue).
 template <class X>
 constexpr bool expect_writable() {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <hvdlite/collective/arguments.hpp>
 
@@ -51,7 +52,7 @@ void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
 /// The same with the root alone.
 template <communicator Comm, class X, std::integral Root>
 void broadcast(const Comm& comm, X&& x, Root root) {
-  hvdlite::broadcast(comm, std::forward<X>(x), broadcast_options{.root = static_cast<int>(root)});
+  hvdlite::broadcast(comm, std::forward<X>(x), broadcast_options{.root = std::in_range<int>(root) ? static_cast<int>(root) : -1});
 }
 
 }  // namespace hvdlite

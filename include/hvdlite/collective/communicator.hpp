@@ -79,7 +79,7 @@ HVDLITE_COLD inline std::uint32_t new_epoch() {
     hash.add(static_cast<std::uint64_t>(getpid()));
     return static_cast<std::uint32_t>(hash.value());
   }()};
-  return next.fetch_add(1, std::memory_order_relaxed);
+  return next.fetch_add(1, std::memory_order_relaxed) & 0xffffffu;  // what fits above a call number
 }
 
 /// Sets the calling thread's current world until destroyed.
@@ -98,7 +98,10 @@ HVDLITE_EXPORT inline const default_communicator*& thread_world() {
 /// default-constructed one, or the one that a non-member gets from `subset`, is empty: it has no
 /// ranks and every collective on it is a usage_error.
 ///
-/// Collective calls must be made by all ranks in the same order.
+/// Collective calls must be made by all ranks in the same order. A rank that ends its Environment, or
+/// unwinds, tells those that wait for it; one that merely drops its last handle does so on threads
+/// only, under MPI the others wait until their deadline. At a deadline, a call that the late rank
+/// enters in that moment may still succeed on some ranks.
 template <backend... Backends>
 class Communicator {
  public:
@@ -216,7 +219,7 @@ class Communicator {
     return "none";
   }
 
-  /// What this rank did last, oldest first.
+  /// What this rank did last, oldest first. For the thread that makes the calls.
   std::vector<event> recent_events() const { return end().recent(); }
 
   const settings& configuration() const { return end().configuration(); }

@@ -124,6 +124,11 @@ class Environment {
       process.world = default_communicator{detail::find_channel(process), set, life};
       process.life = std::move(life);
       process.thread = std::this_thread::get_id();
+      const auto& world = process.world;
+      if (world.rank() == 0)
+        log(log_level::info, 0,
+            detail::text({"a world of ", world.size(), ", ", world.local_size(),
+                          " on this node; backend ", world.backend_name()}));
 #if HVDLITE_WITH_MPI
       if (process.started_mpi) detail::mpi_session::instance().keep_alive();
 #endif
@@ -164,7 +169,8 @@ HVDLITE_COLD inline default_communicator current_world() {
   const auto& process = detail::the_process();
   if (process.environments == 0)
     throw usage_error{"there is no current world: make an hvdlite::Environment in main (or call "
-                      "hvdlite::horovod::init) before, and keep it"};
+                      "hvdlite::horovod::init) before, and keep it; in a thread of your own take one "
+                      "with `auto guard = communicator.make_current();`"};
   if (process.thread != std::this_thread::get_id())
     throw usage_error{"there is no current world in this thread; take one with "
                       "`auto guard = communicator.make_current();`"};

@@ -163,6 +163,10 @@ class mpi_channel final : public channel {
                         "make an Environment, before"};
     if (comm == MPI_COMM_NULL)
       throw usage_error{"MPI_COMM_NULL was given: this process is not a member of the communicator"};
+    int two_groups = 0;
+    detail::check_mpi(MPI_Comm_test_inter(comm, &two_groups), "MPI_Comm_test_inter");
+    if (two_groups != 0)
+      throw usage_error{"an intercommunicator was given; merge its groups by MPI_Intercomm_merge"};
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);

@@ -16,10 +16,11 @@
 
 namespace hvdlite {
 
-enum class verb : std::uint8_t { barrier, allreduce, broadcast, split };
+enum class verb : std::uint8_t { barrier, allreduce, broadcast, split, optimizer_step };
 
 constexpr const char* verb_name(verb v) {
-  constexpr const char* names[] = {"barrier", "allreduce", "broadcast", "split"};
+  constexpr const char* names[] = {"barrier", "allreduce", "broadcast", "split",
+                                   "DistributedOptimizer::step"};
   return names[static_cast<std::size_t>(v)];
 }
 

@@ -75,7 +75,7 @@ HVDLITE_COLD inline settings settings::from_environment() {
       result.timeout = detail::parse_seconds(name, value);
     } else if (name == "HVDLITE_CHUNK_BYTES") {
       const double bytes = detail::parse_number(name, value);
-      if (bytes < 1 || bytes > (1 << 30))
+      if (bytes < 1 || bytes > (1 << 30) || bytes != std::floor(bytes))
         throw usage_error{detail::text({"environment variable ", line,
                                         ": expected 1 to 1073741824 bytes"})};
       result.chunk_bytes = static_cast<std::size_t>(bytes);

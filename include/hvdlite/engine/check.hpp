@@ -119,6 +119,9 @@ HVDLITE_COLD inline std::string on_ranks(std::span<const int> ranks) {
 /// The checks of one rank on one communicator. All functions return at once.
 class checker {
  public:
+  /// Of a call number; above them are those of the epoch. Enough for a call a microsecond, for days.
+  static constexpr int sequence_bits = 40;
+
   checker(any_backend& backend, int rank, int size, std::uint32_t epoch)
       : backend_{&backend}, rank_{rank}, epoch_{epoch}, peers_(static_cast<std::size_t>(size)) {}
 
@@ -166,13 +169,12 @@ class checker {
   }
 
   /// Announces the call as one that this rank refuses, with the reason in its description, so that
-  /// no other rank waits for it. Stops trying when a mailbox stays full.
-  HVDLITE_COLD void refuse() {
-    write_text();
-    for (int attempt = 0; attempt < 1000 && !posted_everything(); ++attempt) {
-      flush();
-      drain();
-    }
+  /// no other rank waits for it: call until true. (A rank that is far behind has a full mailbox.)
+  HVDLITE_COLD bool refuse() {
+    if (texts_out_.empty()) write_text();
+    flush();
+    drain();
+    return posted_everything();
   }
 
   /// While data moves: takes messages; `lost` if a rank gave up or left before this call was done.
@@ -315,7 +317,7 @@ class checker {
     int from = 0;
     message m;
     while (backend_->poll(from, m)) {
-      if (m.sequence >> 32 != epoch_) continue;  // of a communicator that is gone
+      if (m.sequence >> sequence_bits != epoch_) continue;  // of a communicator that is gone
       peer& p = peers_[static_cast<std::size_t>(from)];
       const std::string_view piece{reinterpret_cast<const char*>(m.payload.data()), m.length};
       switch (m.kind) {
@@ -393,6 +395,7 @@ class checker {
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       const peer& p = peers_[r];
       if (static_cast<int>(r) == rank_ || !p.has_current || p.departed) continue;
+      if (!p.later.empty()) continue;  // it has gone on, and what it said before has arrived
       const description* const said = find_text(p);
       all = all && said != nullptr && said->complete;
     }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,7 +43,7 @@ class endpoint {
         settings_{set},
         backends_{std::move(backends)},
         evaluate_{reduction_tree{where_.nodes()}},
-        sequence_{std::uint64_t{epoch} << 32} {
+        sequence_{std::uint64_t{epoch} << checker::sequence_bits} {
     if (where_.size() > 1) {
       for (const auto& b : backends_)
         if (b && control_ == nullptr) control_ = b.get();
@@ -75,11 +78,13 @@ class endpoint {
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
   bool run(const operation& op, std::size_t which) {
+    if (caller_.load(std::memory_order_relaxed) == std::this_thread::get_id()) fail_reentrant(op);
     const std::lock_guard lock{mutex_};
+    const caller_mark mark{caller_};
     if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
     if (control_ != nullptr) enter(op);
     ++sequence_;
-    event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ & 0xffffffffu);
+    event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ % (std::uint64_t{1} << checker::sequence_bits));
     bool written = false;
     try {
       if (!op.refused.empty()) refuse(op);
@@ -136,9 +141,28 @@ class endpoint {
   [[noreturn]] HVDLITE_COLD void refuse(const operation& op) {
     if (check_ && settings_.checks == check_level::on) {
       check_->begin(op, sequence_);
-      check_->refuse();
+      backoff wait{where_.local_size()};
+      alarm limits{settings_, clock::now()};
+      while (!check_->refuse() && limits.look() != alarm::expired) wait.pause();
     }
     throw usage_error{detail::text({prefix(op), op.refused})};
+  }
+
+  /// The thread that is in a call, to tell a call from within it (by the function of a user_op).
+  struct caller_mark {
+    explicit caller_mark(std::atomic<std::thread::id>& caller) : caller_{caller} {
+      caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    caller_mark(const caller_mark&) = delete;
+    caller_mark& operator=(const caller_mark&) = delete;
+    ~caller_mark() { caller_.store({}, std::memory_order_relaxed); }
+    std::atomic<std::thread::id>& caller_;
+  };
+
+  [[noreturn]] HVDLITE_COLD void fail_reentrant(const operation& op) const {
+    throw usage_error{detail::text(
+        {prefix(op), "called from within another call on this communicator, by the function of a "
+                     "user_op; a collective cannot be part of one"})};
   }
 
   [[noreturn]] HVDLITE_COLD void fail_unusable(const operation& op) const {
@@ -156,7 +180,7 @@ class endpoint {
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
     const bool announces =
-        checks || op.weighted || op.verb == verb::barrier || op.verb == verb::split;
+        checks || op.weighted || !(op.reduces() || op.verb == verb::broadcast);
     if (announces) agree(op);
     bool written = true;
     if (op.reduces() || op.verb == verb::broadcast) {
@@ -208,11 +232,17 @@ class endpoint {
       if (op.averages) root.divisor = where_.size();
       return true;
     }
+    // Products and sums with large weights would leave the range of float; a power of two brings all
+    // weights below 2, and leaves the result's bits alone.
+    double most = 0;
+    for (int r = 0; r < where_.size(); ++r) most = (std::max)(most, check_->weight_of(r));
+    const bool whole = op.type <= dtype::u64;  // integers are weighted by the numbers themselves
+    const int shift = whole || most == 0 ? 0 : -std::ilogb(most);
     double total = 0, first = 0;
     int present = 0;
     bool equal = true;
     for (int r = 0; r < where_.size(); ++r) {
-      const double weight = check_->weight_of(r);
+      const double weight = std::ldexp(check_->weight_of(r), shift);
       terms_[static_cast<std::size_t>(r)] = {op.prescale * weight, weight != 0};
       if (weight == 0) continue;
       if (present++ == 0) first = weight;
@@ -375,6 +405,7 @@ class endpoint {
   std::vector<leaf> leaves_;
   event_ring events_;
   std::mutex mutex_;
+  std::atomic<std::thread::id> caller_{};
   std::uint64_t sequence_;  // of the last call; the epoch is in its upper half
   std::string closed_;  // why no call is possible: the Environment has ended
   std::string broken_;  // why no call is possible: a rank is lost

@@ -104,9 +104,20 @@ struct kernels {
     }
   }
 
+  /// Back to an element. Scales may take an average of integers beyond its type: to the ends, as
+  /// they take a sum. (What a sum does by itself wraps.)
+  static stored_t stored(acc_t x) {
+    if constexpr (is_integer_v<T> && std::same_as<Op, average>) {
+      using L = std::numeric_limits<T>;
+      if (x > static_cast<acc_t>((L::max)())) return (L::max)();
+      if (x < static_cast<acc_t>(L::lowest())) return L::lowest();
+    }
+    return static_cast<stored_t>(x);
+  }
+
   static acc_t combined(const void* context, acc_t a, acc_t b) {
     if constexpr (is_user_op_v<Op>)
-      return static_cast<const Op*>(context)->function(a, b);
+      return static_cast<acc_t>(static_cast<const Op*>(context)->function(a, b));
     else
       return Op::template combine<T>(a, b);
   }
@@ -201,7 +212,7 @@ struct kernels {
     const auto pass = [&](auto finish) {
       in_blocks(n, [&](std::size_t i, auto size) {
         stored_t x[size];
-        for (std::size_t j = 0; j < size; ++j) x[j] = static_cast<stored_t>(finish(acc[i + j]));
+        for (std::size_t j = 0; j < size; ++j) x[j] = stored(finish(acc[i + j]));
         std::memcpy(to + i * sizeof(T), x, sizeof x);
       });
     };

@@ -50,6 +50,17 @@ struct average_accumulator<T> {
                                   std::conditional_t<std::is_signed_v<T>, int128, uint128>>;
 };
 
+/// a + b, wrapping also for signed integers, whose overflow would be undefined.
+template <class A>
+A add(A a, A b) {
+  if constexpr (std::same_as<A, std::int64_t>)
+    return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  else if constexpr (std::same_as<A, int128>)
+    return static_cast<A>(static_cast<uint128>(a) + static_cast<uint128>(b));
+  else
+    return a + b;
+}
+
 template <class T>
 inline constexpr bool is_number_v = is_integer_v<T> || is_floating_v<T> || is_complex_v<T>;
 
@@ -107,7 +118,7 @@ struct average : detail::reduce_op_tag {
   template <class T>
   static accumulator<T> identity() { return accumulator<T>(0); }
   template <class T, class A>
-  static A combine(A a, A b) { return a + b; }
+  static A combine(A a, A b) { return detail::add(a, b); }
 };
 
 /// The smallest element; NaN if any rank has NaN.
@@ -164,7 +175,8 @@ struct product : detail::reduce_op_tag {
   }
 };
 
-/// Whether the element is true (not zero) on every rank; integers become 0 or 1.
+/// Whether the element is true (not zero) on every rank; integers become 0 or 1, but in a world of
+/// one, which changes nothing.
 struct logical_and : detail::reduce_op_tag {
   static constexpr std::string_view name = "logical_and";
   template <class T>
@@ -178,7 +190,8 @@ struct logical_and : detail::reduce_op_tag {
   static A combine(A a, A b) { return a & b; }
 };
 
-/// Whether the element is true (not zero) on any rank; integers become 0 or 1.
+/// Whether the element is true (not zero) on any rank; integers become 0 or 1, but in a world of
+/// one, which changes nothing.
 struct logical_or : detail::reduce_op_tag {
   static constexpr std::string_view name = "logical_or";
   template <class T>
@@ -221,8 +234,8 @@ namespace detail {
 
 template <class Op>
 inline constexpr bool is_user_op_v = false;
-template <class F, class I>
-inline constexpr bool is_user_op_v<user_op<F, I>> = true;
+template <class F, class Identity>
+inline constexpr bool is_user_op_v<user_op<F, Identity>> = true;
 
 }  // namespace detail
 

@@ -4,15 +4,18 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -44,6 +47,27 @@ namespace detail {
 
 template <class Opt>
 inline constexpr bool has_options_v = requires { typename Opt::options_type; };
+
+/// Whether every tensor of a set may be written, as a type.
+template <class Set>
+constexpr auto all_writable(Set& set) {
+  if constexpr (leaf_tensor<Set&>)
+    return std::bool_constant<writable_tensor<Set&>>{};
+  else if constexpr (named_tensor<Set>)
+    return decltype(all_writable(set.second)){};
+  else if constexpr (tuple_like<Set&>)
+    return decltype(std::apply(
+        [](auto&... each) {
+          return std::bool_constant<(decltype(all_writable(each))::value && ...)>{};
+        },
+        set)){};
+  else if constexpr (std::ranges::range<Set>) {
+    using Each = std::remove_reference_t<std::ranges::range_reference_t<Set&>>;
+    return decltype(all_writable(std::declval<Each&>())){};
+  } else {
+    return std::true_type{};  // for_each_tensor says what is wrong with it
+  }
+}
 
 struct no_options {};
 template <class Opt>
@@ -109,6 +133,7 @@ class DistributedOptimizer {
   void add(std::string name, P& parameter, G& gradient)
     requires(!holding_optimizer<Opt>)
   {
+    static_assert(writable_tensor<P&>, "hvdlite: a parameter must be a writable tensor");
     if (plan_)
       throw usage_error{"DistributedOptimizer: '" + name +
                         "' was added after the first step; add all parameters before"};
@@ -145,7 +170,9 @@ class DistributedOptimizer {
   void step(Params&& params, Grads&& grads, const step_options& options = {}) {
     static_assert(!holding_optimizer<Opt>,
                   "hvdlite: this optimizer holds its parameters: call step() without any");
-    if constexpr (!holding_optimizer<Opt>) {
+    constexpr bool writable = decltype(detail::all_writable(params))::value;
+    static_assert(writable, "hvdlite: a parameter must be a writable tensor");
+    if constexpr (!holding_optimizer<Opt> && writable) {
       const std::size_t have = hvdlite::tensor_count(params);
       const std::size_t given = hvdlite::tensor_count(grads);
       if (have != given)
@@ -179,36 +206,65 @@ class DistributedOptimizer {
 
     static constexpr bool nullable() { return detail::nullable_tensor<G>; }
     tensor_shape shape() const { return hvdlite::shape(parameter); }
-    bool pack(T* to, std::size_t count) const { return pack_gradient(gradient, to, count); }
+    bool pack(T* to, const tensor_shape& expected) const {
+      return pack_gradient(gradient, to, expected);
+    }
+
+    /// Throws usage_error if the gradient cannot be this parameter's. One that is an expression has
+    /// no shape before it is evaluated.
+    void check() const {
+      if constexpr (!tensor_expression<G>)
+        hvdlite::with_value(gradient, [&](const auto& g) {
+          if constexpr (!tensor_expression<decltype(g)>) expect_fit(hvdlite::shape(g), shape());
+        });
+    }
 
     /// With the gradient as it is.
     void update_alone(Opt& optimizer, std::size_t index) const {
       hvdlite::with_value(gradient, [&](const auto& g) {
         expect_element(g);
-        if constexpr (span_optimizer<Opt, T>) {
+        const tensor_shape wanted = shape();
+        expect_fit(hvdlite::shape(g), wanted);
+        if constexpr (by_span<decltype(g)>) {
           const auto memory = detail::contiguous_of(g);
-          if (memory.count() != shape().count())
-            throw usage_error{size_text(memory.count(), shape().count())};
-          update_span(optimizer, index, reinterpret_cast<const T*>(memory.read()));
+          if (same_order(memory.shape(), wanted))
+            return update_span(optimizer, index, reinterpret_cast<const T*>(memory.read()));
+          const auto turned = std::make_unique_for_overwrite<T[]>(wanted.count());
+          pack_gradient(g, turned.get(), wanted);
+          update_span(optimizer, index, turned.get());
         } else {
           update_tensor(optimizer, index, g);
         }
       });
     }
 
-    /// With the reduced gradient.
+    /// With the reduced gradient, in the parameter's memory order.
     void update(Opt& optimizer, std::size_t index, const T* reduced) const {
-      if constexpr (span_optimizer<Opt, T>) {
+      if constexpr (by_span<P>) {
         update_span(optimizer, index, reduced);
       } else {  // this optimizer wants a tensor of its own kind: one like the parameter
         auto g = owning_copy(parameter);
         const auto memory = detail::contiguous_of(g);
-        if (memory.count() != 0) std::memcpy(memory.write(), reduced, memory.count() * sizeof(T));
+        if (memory.count() != 0) {
+          if (memory.read() == detail::contiguous_of(parameter).read())
+            throw usage_error{"the optimizer takes tensors, and a copy of a parameter shares its "
+                              "memory: add an evaluate() that copies to its hvdlite::tensor_traits, "
+                              "or let the optimizer take std::span"};
+          std::memcpy(memory.write(), reduced, memory.count() * sizeof(T));
+        }
         update_tensor(optimizer, index, g);
       }
     }
 
    private:
+    /// Spans go to an optimizer that takes nothing else, and where the parameter is as good as one.
+    /// (One that is a template of any two types takes everything: it gets the tensors.)
+    template <class Gradient>
+    static constexpr bool by_span =
+        span_optimizer<Opt, T> &&
+        (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> ||
+         std::convertible_to<P&, std::span<T>>);
+
     void update_span(Opt& optimizer, std::size_t index, const T* g) const {
       expect_element(parameter);
       const auto memory = detail::contiguous_of(parameter);
@@ -244,7 +300,8 @@ class DistributedOptimizer {
     virtual ~entry() = default;
     virtual bool nullable() const = 0;
     virtual tensor_shape shape() const = 0;
-    virtual bool pack(T* to, std::size_t count) const = 0;
+    virtual bool pack(T* to, const tensor_shape& expected) const = 0;
+    virtual void check() const = 0;
     virtual void update_alone(Opt& optimizer, std::size_t index) const = 0;
     virtual void update(Opt& optimizer, std::size_t index, const T* reduced) const = 0;
     std::string name;
@@ -254,7 +311,10 @@ class DistributedOptimizer {
     typed_entry(std::string n, P& p, G& g) : entry{std::move(n)}, both{p, g} {}
     bool nullable() const override { return both.nullable(); }
     tensor_shape shape() const override { return both.shape(); }
-    bool pack(T* to, std::size_t count) const override { return both.pack(to, count); }
+    bool pack(T* to, const tensor_shape& expected) const override {
+      return both.pack(to, expected);
+    }
+    void check() const override { both.check(); }
     void update_alone(Opt& o, std::size_t i) const override { both.update_alone(o, i); }
     void update(Opt& o, std::size_t i, const T* reduced) const override {
       both.update(o, i, reduced);
@@ -268,17 +328,35 @@ class DistributedOptimizer {
                   "DistributedOptimizer");
   }
 
-  static std::string size_text(std::size_t gradient, std::size_t parameter) {
-    return detail::text({"a gradient has ", gradient, " elements, its parameter ", parameter});
+  static void expect_fit(const tensor_shape& gradient, const tensor_shape& parameter) {
+    if (!gradient.fits(parameter))
+      throw usage_error{detail::text({"the gradient is ", gradient.extents_text(),
+                                      ", the parameter ", parameter.extents_text()})};
   }
 
-  /// The elements of `gradient` to `to`, which has room for `count`; false if it is absent.
-  static bool pack_gradient(auto& gradient, T* to, std::size_t count) {
+  /// Whether the i-th elements in memory stand for the same, given that the two fit.
+  static bool same_order(const tensor_shape& a, const tensor_shape& b) {
+    return a.ordered < 2 || (a.rank == b.rank && a.outermost_first == b.outermost_first);
+  }
+
+  /// The elements of `gradient` to `to`, in the memory order of the parameter, which is `expected`;
+  /// false if it is absent.
+  static bool pack_gradient(auto& gradient, T* to, const tensor_shape& expected) {
     return hvdlite::with_value(gradient, [&](const auto& g) {
       expect_element(g);
       const auto memory = detail::contiguous_of(g);
-      if (memory.count() != count) throw usage_error{size_text(memory.count(), count)};
-      if (count != 0) std::memcpy(static_cast<void*>(to), memory.read(), count * sizeof(T));
+      expect_fit(memory.shape(), expected);
+      if (memory.count() == 0) return;
+      if (same_order(memory.shape(), expected)) {
+        std::memcpy(static_cast<void*>(to), memory.read(), memory.count() * sizeof(T));
+      } else {
+        if (memory.shape().rank != expected.rank)
+          throw usage_error{"the gradient has another number of dimensions than the parameter, and "
+                            "another memory order; store both alike"};
+        hvdlite::pack(strided_buffer<const T>{reinterpret_cast<const T*>(memory.read()),
+                                              memory.shape()},
+                      to, expected);
+      }
     });
   }
 
@@ -288,6 +366,12 @@ class DistributedOptimizer {
     if (size_ == 1) {
       if (!takes_part(options)) return;
       std::size_t index = 0;
+      try {
+        for_each([&](const auto& p) { p.check(), ++index; });  // all, before any changes
+      } catch (const usage_error& e) {
+        refuse(detail::text({parameter_text(index), ": ", e.what()}));
+      }
+      index = 0;
       for_each([&](const auto& p) { p.update_alone(optimizer_, index++); });
       return;
     }
@@ -296,7 +380,7 @@ class DistributedOptimizer {
     fill(options, [&](auto&& next) {
       for_each([&](const auto& p) {
         nullable = nullable || p.nullable();
-        next([&](T* to, std::size_t count) { return p.pack(to, count); });
+        next([&](T* to, const tensor_shape& expected) { return p.pack(to, expected); });
       });
     });
     if (nullable) share_presence();
@@ -325,7 +409,7 @@ class DistributedOptimizer {
     });
     fill(options, [&](auto&& next) {
       hvdlite::for_each_tensor(gradients, [&](std::string_view, auto& g) {
-        next([&](T* to, std::size_t count) { return pack_gradient(g, to, count); });
+        next([&](T* to, const tensor_shape& expected) { return pack_gradient(g, to, expected); });
       });
     });
     if (!reduce_buckets(options)) return;
@@ -362,8 +446,8 @@ class DistributedOptimizer {
       refuse(detail::text({"there are ", shapes_scratch_.size(), " parameters, and were ",
                            shapes_.size(), " in the first step; make a new optimizer for them"}));
     for (std::size_t i = 0; i < shapes_.size(); ++i)
-      if (shapes_scratch_[i].count() != shapes_[i].count())
-        refuse(detail::text({"parameter ", i, " is ", shapes_scratch_[i].extents_text(), ", and was ",
+      if (shapes_scratch_[i] != shapes_[i])
+        refuse(detail::text({parameter_text(i), " is ", shapes_scratch_[i].extents_text(), ", and was ",
                              shapes_[i].extents_text(),
                              " in the first step; make a new optimizer for it"}));
   }
@@ -379,12 +463,13 @@ class DistributedOptimizer {
       if (i < entries_.size()) one += entries_[i]->name + " ";
       one += s.extents_text();
       all.add(one);
+      all.add(s.order_text());
       if (text.size() < 400) text += one;
       counts.push_back(s.count());
     }
     text += detail::text({", fingerprint ", all.value()});
     operation call;  // all ranks meet, with the plan as the name that they compare
-    call.verb = verb::barrier;
+    call.verb = verb::optimizer_step;
     call.name = text;
     run_(call);
     plan_.emplace(counts, sizeof(T), limits_);
@@ -396,7 +481,14 @@ class DistributedOptimizer {
           detail::text({"gradients of parameters ", b.first_parameter, " to ", b.last_parameter}));
   }
 
-  /// Packs all gradients. `visit(next)` calls next(pack) for each, pack(to, count) tells whether it
+  /// "parameter 3", and its name if it has one.
+  std::string parameter_text(std::size_t index) const {
+    return index < entries_.size()
+               ? detail::text({"parameter ", index, " ('", entries_[index]->name, "')"})
+               : detail::text({"parameter ", index});
+  }
+
+  /// Packs all gradients. `visit(next)` calls next(pack) for each, pack(to, shape) tells whether it
   /// was there. Absent ones are zeros; with 0 samples none is read.
   template <class Visit>
   void fill(const step_options& options, Visit&& visit) {
@@ -404,14 +496,13 @@ class DistributedOptimizer {
     std::size_t index = 0;
     try {
       visit([&](auto&& pack) {
-        const std::size_t count = shapes_[index].count();
         T* const to = packed_.get() + plan_->offsets[index];
-        const bool present = reads && pack(to, count);
-        if (reads && !present) std::fill_n(to, count, T{});
+        const bool present = reads && pack(to, shapes_[index]);
+        if (reads && !present) std::fill_n(to, shapes_[index].count(), T{});
         present_[index++] = present ? 1 : 0;
       });
     } catch (const usage_error& e) {
-      refuse(detail::text({"parameter ", index, ": ", e.what()}));
+      refuse(detail::text({parameter_text(index), ": ", e.what()}));
     }
   }
 
@@ -451,8 +542,7 @@ class DistributedOptimizer {
   /// Throws a usage_error, and tells the other ranks, which are in the same step.
   [[noreturn]] HVDLITE_COLD void refuse(const std::string& why) const {
     operation call;
-    call.verb = verb::barrier;
-    call.name = "DistributedOptimizer::step";
+    call.verb = verb::optimizer_step;
     call.refused = why;
     run_(call);
     throw usage_error{why};  // not reached: a refused call throws

@@ -55,6 +55,17 @@ struct tensor_shape {
     return shape;
   }
 
+  /// Whether the elements stand for the same things: equal extents, but for those of 1.
+  bool fits(const tensor_shape& other) const {
+    std::size_t mine = 0, theirs = 0;
+    while (true) {
+      while (mine < rank && extents[mine] == 1) ++mine;
+      while (theirs < other.rank && other.extents[theirs] == 1) ++theirs;
+      if (mine == rank || theirs == other.rank) return mine == rank && theirs == other.rank;
+      if (extents[mine++] != other.extents[theirs++]) return false;
+    }
+  }
+
   /// Adds dimension `d` as the next inner one of the memory order; extents of 1 have no place in it.
   void append(std::size_t d) {
     if (extents[d] > 1) outermost_first[ordered++] = static_cast<std::uint8_t>(d);
@@ -127,6 +138,16 @@ struct strided_buffer {
     std::copy(stride_list.begin(), stride_list.end(), strides.begin());
   }
 
+  /// The view of contiguous elements of that shape.
+  strided_buffer(T* pointer, const tensor_shape& contiguous)
+      : data{pointer}, rank{contiguous.rank}, extents{contiguous.extents} {
+    std::ptrdiff_t stride = 1;
+    for (std::size_t i = contiguous.ordered; i-- > 0;) {
+      strides[contiguous.outermost_first[i]] = stride;
+      stride *= static_cast<std::ptrdiff_t>(extents[contiguous.outermost_first[i]]);
+    }
+  }
+
   /// Extents, and the memory order that the strides imply.
   tensor_shape shape() const {
     tensor_shape result;
@@ -145,6 +166,7 @@ struct strided_buffer {
   /// Whether the elements lie one after the other, so that this is a buffer{data, count}.
   bool contiguous() const {
     const tensor_shape order = shape();
+    if (order.count() == 0) return true;
     std::ptrdiff_t expected = 1;
     for (std::size_t i = order.ordered; i-- > 0;) {
       const std::size_t d = order.outermost_first[i];

@@ -14,10 +14,10 @@ namespace hvdlite {
 
 namespace detail {
 
-/// Calls f(pointer, stride, count) for each innermost run of `view`, in memory order.
+/// Calls f(pointer, stride, count) for each innermost run of `view`, in the order of `shape`, which
+/// has the view's extents.
 template <class T, class Space, class F>
-void for_each_run(const strided_buffer<T, Space>& view, F&& f) {
-  const tensor_shape shape = view.shape();
+void for_each_run(const strided_buffer<T, Space>& view, const tensor_shape& shape, F&& f) {
   if (shape.count() == 0) return;
   if (shape.ordered == 0) return f(view.data, std::ptrdiff_t{1}, std::size_t{1});
 
@@ -41,10 +41,12 @@ void for_each_run(const strided_buffer<T, Space>& view, F&& f) {
 
 }  // namespace detail
 
-/// Copies the elements of `from` to `to`, which has room for all of them.
+/// Copies the elements of `from` to `to`, which has room for all of them, in the memory order of
+/// `order`, whose extents are those of `from`.
 template <class T, class Space>
-void pack(const strided_buffer<T, Space>& from, std::remove_const_t<T>* to) {
-  detail::for_each_run(from, [&](const T* run, std::ptrdiff_t stride, std::size_t count) {
+void pack(const strided_buffer<T, Space>& from, std::remove_const_t<T>* to,
+          const tensor_shape& order) {
+  detail::for_each_run(from, order, [&](const T* run, std::ptrdiff_t stride, std::size_t count) {
     if (stride == 1) {
       std::memcpy(static_cast<void*>(to), run, count * sizeof(T));
       to += count;
@@ -54,10 +56,16 @@ void pack(const strided_buffer<T, Space>& from, std::remove_const_t<T>* to) {
   });
 }
 
-/// The inverse of pack.
+/// The same in the memory order of `from` itself.
+template <class T, class Space>
+void pack(const strided_buffer<T, Space>& from, std::remove_const_t<T>* to) {
+  hvdlite::pack(from, to, from.shape());
+}
+
+/// The inverse of pack in the memory order of `to`.
 template <class T, class Space>
 void unpack(const T* from, const strided_buffer<T, Space>& to) {
-  detail::for_each_run(to, [&](T* run, std::ptrdiff_t stride, std::size_t count) {
+  detail::for_each_run(to, to.shape(), [&](T* run, std::ptrdiff_t stride, std::size_t count) {
     if (stride == 1) {
       std::memcpy(static_cast<void*>(run), from, count * sizeof(T));
       from += count;

@@ -102,8 +102,8 @@ void for_each_pair(A&& a, B&& b, F&& f) {
       constexpr bool same = n == std::tuple_size_v<std::remove_cvref_t<B>>;
       static_assert(same, "hvdlite: there are not as many gradients as parameters");
       if constexpr (same)
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-          (hvdlite::for_each_pair(std::get<I>(a), std::get<I>(b), f), ...);
+        [&]<std::size_t... At>(std::index_sequence<At...>) {
+          (hvdlite::for_each_pair(std::get<At>(a), std::get<At>(b), f), ...);
         }(std::make_index_sequence<n>{});
     } else {
       static_assert(!detail::tuple_like<A> && !detail::tuple_like<B>,

@@ -45,6 +45,7 @@ class event_ring {
     slot.type = type;
     slot.count = count;
     slot.begin = clock::now();
+    slot.end = {};
     slot.state = event_state::running;
     return slot;
   }
