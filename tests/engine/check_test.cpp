@@ -78,7 +78,9 @@ class wired_backend final : public hvdlite::any_backend {
 /// Two ranks that the test moves by hand.
 struct pair_of_checkers {
   static constexpr std::uint32_t epoch = 7;
-  static std::uint64_t call(std::uint64_t number) { return (std::uint64_t{epoch} << 32) + number; }
+  static std::uint64_t call(std::uint64_t number) {
+    return (std::uint64_t{epoch} << hvdlite::checker::sequence_bits) + number;
+  }
 
   wire shared;
   wired_backend transport0{shared, 0}, transport1{shared, 1};
@@ -124,7 +126,7 @@ TEST_CASE("checker: messages of another communicator are no part of this one") {
   pair_of_checkers p;
   hvdlite::checker stranger{p.transport1, 1, 2, pair_of_checkers::epoch + 1};
   const auto op = barrier_named("a");
-  stranger.begin(op, (std::uint64_t{pair_of_checkers::epoch + 1} << 32) + 1);
+  stranger.begin(op, (std::uint64_t{pair_of_checkers::epoch + 1} << hvdlite::checker::sequence_bits) + 1);
   stranger.poll();
   p.zero.begin(op, p.call(1));
   CHECK(p.zero.poll() == state::checking);

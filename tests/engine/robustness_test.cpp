@@ -3,6 +3,7 @@
 // functions that throw anything or call back, weights of any size.
 #include "support/ranks.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -52,13 +53,14 @@ TEST_CASE("robust: a rank that is late to a hundred mismatches catches up at onc
       [](const auto& world) {
         const int last = world.size() - 1;
         if (world.rank() == last) sleep_a_moment();
-        const auto begin = std::chrono::steady_clock::now();
+        std::chrono::duration<double> longest{0};
         for (int i = 0; i < 100; ++i) {
+          const auto begin = std::chrono::steady_clock::now();
           floats x(world.rank() == 0 ? 3 : 4);
           CHECK_THROWS_AS(hvdlite::allreduce(world, x), hvdlite::mismatch_error);
+          longest = (std::max)(longest, std::chrono::duration<double>{std::chrono::steady_clock::now() - begin});
         }
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        CHECK(took.count() < 20 * hvdtest::slowness());
+        if (world.rank() == last) CHECK(longest.count() < 1.5 * hvdtest::slowness());
         expect_all_well(world);
       },
       {.least = 3});

@@ -396,7 +396,7 @@ struct by_hand {
 
 TEST_CASE("epoch") {  // messages of another communicator that had the same number
   constexpr std::uint32_t epoch = 7;
-  constexpr std::uint64_t call = (std::uint64_t{epoch} << 32) + 1;
+  constexpr std::uint64_t call = (std::uint64_t{epoch} << hvdlite::checker::sequence_bits) + 1;
   const hvdlite::placement where{std::make_shared<hvdlite::lone_channel>()};
   hvdlite::backend_model<by_hand> transport{where, {}};
   hvdlite::checker check{transport, 0, 2, epoch};
@@ -404,7 +404,7 @@ TEST_CASE("epoch") {  // messages of another communicator that had the same numb
   check.begin(barrier, call);
   hvdlite::message stale;
   stale.kind = hvdlite::message_kind::abandoned;
-  stale.sequence = (std::uint64_t{epoch + 1} << 32) + 1;
+  stale.sequence = (std::uint64_t{epoch + 1} << hvdlite::checker::sequence_bits) + 1;
   by_hand::inbox.push_back(stale);
   CHECK(check.poll() == hvdlite::state::checking);
   hvdlite::message due;

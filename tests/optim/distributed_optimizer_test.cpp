@@ -423,6 +423,28 @@ TEST_CASE("DistributedOptimizer: a tensor whose copy shares its memory is not ta
       {.least = 2});
 }
 
+TEST_CASE("DistributedOptimizer: views in another memory order go to their own places") {
+  hvdtest::on_every_world([](const auto& world) {
+    const float mean = static_cast<float>(world.size() + 1) / 2;
+    floats columns(6);  // 1 2 3 / 4 5 6, column by column
+    for (int r = 0; r < 2; ++r)
+      for (int c = 0; c < 3; ++c)
+        columns[static_cast<std::size_t>(2 * c + r)] =
+            static_cast<float>((3 * r + c + 1) * (world.rank() + 1));
+    const hvdlite::strided_buffer<float> gradient{columns.data(), {2, 3}, {1, 2}};
+    float w[2][3] = {};
+    DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+    opt.step(w, gradient);
+    for (int r = 0; r < 2; ++r)
+      for (int c = 0; c < 3; ++c) CHECK(w[r][c] == -mean * static_cast<float>(3 * r + c + 1));
+    // As many elements are not enough.
+    const hvdlite::strided_buffer<float> turned{columns.data(), {3, 2}, {1, 3}};
+    DistributedOptimizer<Sgd, float> other{world, {}};
+    CHECK_THROWS_AS(other.step(w, turned), hvdlite::usage_error);
+    CHECK_THROWS_AS(other.step(w, columns), hvdlite::usage_error);
+  });
+}
+
 TEST_CASE("DistributedOptimizer: alone, too, no parameter changes if one gradient does not fit") {
   hvdtest::on_threads(1, [](const auto& world) {
     floats a{1}, b{1, 1};

@@ -85,7 +85,8 @@ class watchdog {
 
   static std::chrono::duration<double> limit() {
     const char* text = std::getenv("HVDTEST_DEADLINE");
-    return std::chrono::duration<double>{text != nullptr ? std::atof(text) : 60 * slow_factor * slow_factor};
+    return std::chrono::duration<double>{text != nullptr ? std::atof(text)
+                                                         : 60 * slow_factor * slow_factor};
   }
   static clock::time_point next_end() {
     return clock::now() + std::chrono::duration_cast<clock::duration>(limit());
