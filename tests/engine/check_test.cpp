@@ -254,10 +254,10 @@ TEST_CASE("fingerprint: every field that must agree is in it, and no other") {
       {"refused", [](auto& o) { o.refused = "no"; }},
   };
   std::vector<std::uint64_t> seen{base};
-  for (const auto& [field, f] : changes) {
-    INFO(field);
+  for (const auto& entry : changes) {
+    INFO(entry.first);
     auto changed = op;
-    f(changed);
+    entry.second(changed);
     const auto print = hvdlite::detail::fingerprint_of(changed);
     CHECK(std::count(seen.begin(), seen.end(), print) == 0);
     seen.push_back(print);

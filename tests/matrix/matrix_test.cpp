@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -47,7 +48,7 @@ const weight_case unweighted{"no weights", {}};
 const weight_case unequal{"unequal weights", {3, 1, 2, 5, 4}};
 const weight_case average_weights[] = {
     unequal,
-    {"fractional weights", {0.5, 1.25, 2, 0.75, 3.5}},
+    {"fractional weights", {0.5, 1.25, 2.5, 0.75, 3.5}},
     {"equal weights", {7, 7, 7, 7, 7}},
     {"some weights 0", {0, 2, 0, 3, 1}},
     {"all weights 0", {0, 0, 0, 0, 0}},
@@ -141,6 +142,8 @@ bool refused_by_policy(const element_row& element, reduction kind, const scale_c
   const bool weighted = !weights.of_rank.empty();
   if (weighted && kind != reduction::average) return true;
   if (scaled && (kind == reduction::logical_and || kind == reduction::logical_or)) return true;
+  const bool fractional = weighted && std::floor(weights.of_rank[0]) != weights.of_rank[0];
+  if (fractional && element.integer) return true;
   return (scaled || weighted) && (element.boolean || (element.integer && element.bytes == 8));
 }
 
