@@ -159,6 +159,7 @@ TEST_CASE("guarded: returns what the function does, and turns exceptions into wo
   CHECK(log.with({"[hvdlite error] ", "HVDLITE_X"}).size() == 1);
 }
 
+#if HVDLITE_WITH_MPI
 TEST_CASE("a launcher that says 2 and an MPI that says 1 are refused") {
   if (hvdtest::under_mpi()) return;
   // A process of its own: it would start MPI. PMI_SIZE is another MPI's launcher.
@@ -173,5 +174,6 @@ TEST_CASE("a launcher that says 2 and an MPI that says 1 are refused") {
   while (std::fgets(line.data(), line.size(), child.get()) != nullptr) text += line.data();
   CHECK(lacking(text, {"the launcher started 2 processes"}) == "");
 }
+#endif
 
 }  // namespace

@@ -177,8 +177,15 @@ struct environment_scope {
   std::vector<std::unique_ptr<environment_variable>> variables;
 };
 
+/// HVDTEST_RANKS=N: worlds of N threads only, where all sizes would take too long (sanitizers).
+int only_size() {
+  const char* text = std::getenv("HVDTEST_RANKS");
+  return text != nullptr ? std::atoi(text) : 0;
+}
+
 void threads_worlds(const body_type& body, const world_options& options) {
-  for (int n = options.least; n <= options.most; ++n) on_threads(n, body, options);
+  for (int n = options.least; n <= options.most; ++n)
+    if (only_size() == 0 || n == only_size()) on_threads(n, body, options);
 }
 
 int mpi_ranks = 0;  // of the job; 0: not started with --mpi
@@ -231,6 +238,7 @@ bool under_mpi() { return mpi_ranks != 0; }
 
 std::vector<int> world_sizes() {
   if (under_mpi()) return {mpi_ranks};
+  if (only_size() != 0) return {only_size()};
   return {1, 2, 3, 4, 5};
 }
 
