@@ -51,7 +51,10 @@ void pack(const strided_buffer<T, Space>& from, std::remove_const_t<T>* to,
       std::memcpy(static_cast<void*>(to), run, count * sizeof(T));
       to += count;
     } else {
-      for (std::size_t i = 0; i < count; ++i) *to++ = run[static_cast<std::ptrdiff_t>(i) * stride];
+      // As bytes: what an output holds before may be no value of its type (bool has but two).
+      for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(static_cast<void*>(to++), run + static_cast<std::ptrdiff_t>(i) * stride,
+                    sizeof(T));
     }
   });
 }
@@ -70,7 +73,9 @@ void unpack(const T* from, const strided_buffer<T, Space>& to) {
       std::memcpy(static_cast<void*>(run), from, count * sizeof(T));
       from += count;
     } else {
-      for (std::size_t i = 0; i < count; ++i) run[static_cast<std::ptrdiff_t>(i) * stride] = *from++;
+      for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(static_cast<void*>(run + static_cast<std::ptrdiff_t>(i) * stride), from++,
+                    sizeof(T));
     }
   });
 }
