@@ -145,6 +145,7 @@ TEST_CASE("launch: a world is of no use after its launch has ended") {
     if (world.rank() == 0) kept = world;
   });
   CHECK(kept.size() == 2);  // what it was can still be asked
+  CHECK(kept.backend_name() == "local");
   int x = 0;
   CHECK(lacking(message_of<hvdlite::usage_error>([&] { hvdlite::allreduce(kept, x); }),
                 {"launch", "has ended"}) == "");

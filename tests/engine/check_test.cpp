@@ -126,7 +126,8 @@ TEST_CASE("checker: messages of another communicator are no part of this one") {
   pair_of_checkers p;
   hvdlite::checker stranger{p.transport1, 1, 2, pair_of_checkers::epoch + 1};
   const auto op = barrier_named("a");
-  stranger.begin(op, (std::uint64_t{pair_of_checkers::epoch + 1} << hvdlite::checker::sequence_bits) + 1);
+  stranger.begin(
+      op, (std::uint64_t{pair_of_checkers::epoch + 1} << hvdlite::checker::sequence_bits) + 1);
   stranger.poll();
   p.zero.begin(op, p.call(1));
   CHECK(p.zero.poll() == state::checking);

@@ -215,7 +215,7 @@ class Communicator {
   /// one.
   std::string_view backend_name() const {
     for (std::size_t b = 0; b < sizeof...(Backends); ++b)
-      if (size() > 1 && end().has_backend(b)) return end().backend_at(b).name();
+      if (size() > 1 && !end().backend_name(b).empty()) return end().backend_name(b);
     return "none";
   }
 
@@ -230,7 +230,7 @@ class Communicator {
     endpoint& e = end();
     if (e.where().size() == 1) return e.run(op, 0);
     for (std::size_t b = 0; b < allowed.size(); ++b)
-      if (allowed[b] && e.has_backend(b)) return e.run(op, b);
+      if (allowed[b] && !e.backend_name(b).empty()) return e.run(op, b);
     throw usage_error{detail::text({e.prefix(op), "no backend that is usable here serves tensors in ",
                                     op.space, " memory"})};
   }

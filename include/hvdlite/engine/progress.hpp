@@ -44,6 +44,7 @@ class endpoint {
         backends_{std::move(backends)},
         evaluate_{reduction_tree{where_.nodes()}},
         sequence_{std::uint64_t{epoch} << checker::sequence_bits} {
+    for (const auto& b : backends_) names_.push_back(b ? b->name() : std::string_view{});
     if (where_.size() > 1) {
       for (const auto& b : backends_)
         if (b && control_ == nullptr) control_ = b.get();
@@ -69,8 +70,8 @@ class endpoint {
 
   const placement& where() const { return where_; }
   const settings& configuration() const { return settings_; }
-  bool has_backend(std::size_t which) const { return backends_[which] != nullptr; }
-  any_backend& backend_at(std::size_t which) const { return *backends_[which]; }
+  /// The name of the backend, also when the communicator has ended; empty if it is not usable here.
+  std::string_view backend_name(std::size_t which) const { return names_[which]; }
   std::vector<event> recent() const { return events_.recent(); }
 
   /// Runs `op` on backend `which` and returns when this rank's part is done: true, or false if all
@@ -397,7 +398,8 @@ class endpoint {
 
   placement where_;
   settings settings_;
-  std::vector<std::unique_ptr<any_backend>> backends_;
+  std::vector<std::unique_ptr<any_backend>> backends_;  // none once closed
+  std::vector<std::string_view> names_;                 // of those that were usable
   any_backend* control_ = nullptr;  // carries the checks: the first usable backend
   std::optional<checker> check_;
   tree_evaluator evaluate_;
