@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/run.sh [--quick | --all]: builds and passes all tests, on a bare Debian or Ubuntu too.
 #   --quick  g++ only
-#   (none)   what has to pass on every change: also the thread sanitizer, without MPI
-#   --all    also clang++, the address sanitizer, debug builds and all mutants
+#   (none)   what has to pass on every change: also clang++ and the sanitizers
+#   --all    also without MPI, debug builds and all mutants
 # Installs missing packages as root or by a sudo that asks nothing; builds below build/.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -50,7 +50,7 @@ TEST_CASE("contiguous: strided memory is copied, and goes back only when asked")
 TEST_CASE("describe: count, element, type, shape and space of a tensor") {
   double x[2][3] = {};
   hvdlite::operation op;
-  hvdlite::detail::describe<double(&)[2][3]>(op, hvdlite::detail::contiguous_of(x));
+  hvdlite::detail::describe<double (&)[2][3]>(op, hvdlite::detail::contiguous_of(x));
   CHECK(op.count == 6);
   CHECK(op.element_bytes == 8);
   CHECK(op.bytes() == 48);

@@ -138,13 +138,9 @@ TEST_CASE("subset: lists that cannot be are refused on every rank, and the next 
   on_every_world([](const world_type& world) {
     const std::string n = std::to_string(world.size());
     CHECK(lacking(message_of<hvdlite::usage_error>([&] { world.subset({}); }), {"empty"}) == "");
-    CHECK(lacking(message_of<hvdlite::usage_error>([&] {
-                    world.subset({0, 0});
-                  }),
-                  {"twice"}) == "");
-    CHECK(lacking(message_of<hvdlite::usage_error>([&] {
-                    world.subset({0, world.size()});
-                  }),
+    CHECK(lacking(message_of<hvdlite::usage_error>([&] { world.subset({0, 0}); }), {"twice"}) ==
+          "");
+    CHECK(lacking(message_of<hvdlite::usage_error>([&] { world.subset({0, world.size()}); }),
                   {"rank " + n, "out of range"}) == "");
     CHECK(lacking(message_of<hvdlite::usage_error>([&] { world.subset({-1}); }),
                   {"rank -1", "out of range"}) == "");
@@ -156,9 +152,8 @@ TEST_CASE("subset: lists that cannot be are refused on every rank, and the next 
 TEST_CASE("subset: different lists are a mismatch that names both") {
   on_every_world(
       [](const world_type& world) {
-        const std::string text = message_of<hvdlite::mismatch_error>([&] {
-          world.rank() == 0 ? world.subset({0}) : world.subset({0, 1});
-        });
+        const std::string text = message_of<hvdlite::mismatch_error>(
+            [&] { world.rank() == 0 ? world.subset({0}) : world.subset({0, 1}); });
         CHECK(lacking(text, {"subset of ranks 0'", "subset of ranks 0 and 1'"}) == "");
         CHECK(sum_over(world, 1) == world.size());
       },

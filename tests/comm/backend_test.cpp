@@ -41,7 +41,7 @@ class particular : public counting<hvdlite::local> {
   template <class T, class Space>
   static constexpr bool moves = std::same_as<Space, hvdlite::host_space> && !std::same_as<T, float>;
   template <class T, class Space, class Op>
-  static constexpr bool reduces = moves<T, Space>&& std::same_as<Op, hvdlite::sum>;
+  static constexpr bool reduces = moves<T, Space> && std::same_as<Op, hvdlite::sum>;
 };
 
 /// Is usable on rank 0 only, so on none.
@@ -57,14 +57,14 @@ static_assert(hvdlite::backend<particular>);
 
 template <class Comm>
 void on_three_threads(const std::function<void(const Comm&)>& body) {
-  const auto hub =
-      std::make_shared<hvdlite::detail::thread_hub>(std::vector<int>{0, 0, 0}, std::size_t{1024});
+  const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
+                                                                 std::size_t{1024});
   std::vector<std::thread> threads;
   for (int r = 0; r < 3; ++r)
     threads.emplace_back([&, r] {
-      const auto life = std::make_shared<hvdlite::detail::lifetime>();
+      const auto life = std::make_shared<hvdlite::lifetime>();
       {
-        const Comm comm{std::make_shared<hvdlite::thread_channel>(hub, r), hvdlite::settings{},
+        const Comm comm{std::make_unique<hvdlite::thread_channel>(hub, r), hvdlite::settings{},
                         life};
         body(comm);
       }
@@ -133,13 +133,13 @@ TEST_CASE("no backend that is usable is an error on every rank") {
   std::atomic<int> told{0};
   using comm_type = hvdlite::Communicator<lopsided>;
   const auto hub =
-      std::make_shared<hvdlite::detail::thread_hub>(std::vector<int>{0, 0}, std::size_t{64});
+      std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0}), std::size_t{64});
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
       try {
-        const comm_type comm{std::make_shared<hvdlite::thread_channel>(hub, r), hvdlite::settings{},
-                             std::make_shared<hvdlite::detail::lifetime>()};
+        const comm_type comm{std::make_unique<hvdlite::thread_channel>(hub, r), hvdlite::settings{},
+                             std::make_shared<hvdlite::lifetime>()};
       } catch (const hvdlite::usage_error& e) {
         if (hvdtest::lacking(e.what(), {"no backend", "2 ranks"}).empty()) ++told;
       }

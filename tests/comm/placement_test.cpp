@@ -3,9 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +16,11 @@ namespace {
 class silent_channel final : public hvdlite::channel {
  public:
   silent_channel(int rank, std::vector<int> nodes) : rank_{rank}, nodes_{std::move(nodes)} {}
-  hvdlite::exchanged exchange(std::span<const std::byte>) override { return {}; }
-  std::shared_ptr<hvdlite::channel> split(int, int) override { return nullptr; }
+  void exchange(const void*, std::size_t, void*) override {}
+  std::unique_ptr<hvdlite::channel> split(int, int) override { return nullptr; }
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(nodes_.size()); }
-  std::vector<int> nodes() const override { return nodes_; }
+  int node_of(int rank) const override { return nodes_[static_cast<std::size_t>(rank)]; }
 
  private:
   int rank_;
@@ -30,7 +28,7 @@ class silent_channel final : public hvdlite::channel {
 };
 
 hvdlite::placement at(int rank, const std::vector<int>& nodes) {
-  return hvdlite::placement{std::make_shared<silent_channel>(rank, nodes)};
+  return hvdlite::placement{std::make_unique<silent_channel>(rank, nodes)};
 }
 
 TEST_CASE("placement: numbers of nodes mean nothing but equality") {
@@ -40,12 +38,13 @@ TEST_CASE("placement: numbers of nodes mean nothing but equality") {
   CHECK(at(3, nodes).node() == 4);
   CHECK(at(3, nodes).node_of(2) == 9);
   const std::vector<std::pair<int, int>> local{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
-  const std::vector<std::vector<int>> cross{{0, 1}, {0, 1}, {2, 3}, {2, 3}, {4}};
+  const std::vector<std::pair<int, int>> cross{{0, 2}, {1, 2}, {0, 2}, {1, 2}, {0, 1}};
   for (int r = 0; r < 5; ++r) {
     const auto where = at(r, nodes);
     CHECK(where.local_rank() == local[static_cast<std::size_t>(r)].first);
     CHECK(where.local_size() == local[static_cast<std::size_t>(r)].second);
-    CHECK(where.cross_ranks() == cross[static_cast<std::size_t>(r)]);
+    CHECK(where.cross_rank() == cross[static_cast<std::size_t>(r)].first);
+    CHECK(where.cross_size() == cross[static_cast<std::size_t>(r)].second);
     CHECK_FALSE(where.homogeneous());
   }
   CHECK(at(1, {1, 1, 0, 0}).homogeneous());
@@ -53,19 +52,19 @@ TEST_CASE("placement: numbers of nodes mean nothing but equality") {
 }
 
 TEST_CASE("placement: a world of one") {
-  const auto alone = std::make_shared<hvdlite::lone_channel>();
-  const hvdlite::placement where{alone};
+  const hvdlite::placement where{std::make_unique<hvdlite::lone_channel>()};
   CHECK(where.rank() == 0);
   CHECK(where.size() == 1);
   CHECK(where.local_size() == 1);
-  CHECK(where.cross_ranks() == std::vector<int>{0});
+  CHECK(where.cross_rank() == 0);
+  CHECK(where.cross_size() == 1);
   const char word[] = "hello";
-  const auto all = where.start_up().exchange(std::as_bytes(std::span{word}));
-  REQUIRE(all.size() == 1);
-  REQUIRE(all[0].size() == sizeof word);
-  CHECK(std::memcmp(all[0].data(), word, sizeof word) == 0);
-  CHECK(alone->split(3, 0)->size() == 1);
-  CHECK(alone->split(-1, 0) == nullptr);
+  char all[sizeof word + 1] = "??????";
+  where.start_up().exchange(word, sizeof word, all);
+  CHECK(std::string{all} == word);
+  where.start_up().exchange(nullptr, 0, nullptr);
+  CHECK(where.start_up().split(3, 0)->size() == 1);
+  CHECK(where.start_up().split(-1, 0) == nullptr);
 }
 
 }  // namespace

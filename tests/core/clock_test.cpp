@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deadlines that do not overflow, and a wait that first spins and in the end sleeps.
+// Seconds and ticks, and a wait that first spins and in the end sleeps.
 #include <doctest/doctest.h>
 
 #include <time.h>
@@ -11,16 +11,13 @@
 #include <hvdlite/core/clock.hpp>
 
 using hvdlite::backoff;
-using hvdlite::deadline_after;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto forever = (hvdlite::clock::time_point::max)();
-
 // How many pauses pass before every one of them is a moment to look at the clock.
 int spins_of(int ranks_here) {
-  backoff wait{ranks_here};
+  backoff wait{backoff::spins_for(ranks_here)};
   int pauses = 0, looks_in_a_row = 0;
   while (looks_in_a_row < 2 && pauses < 1'000'000) {
     wait.pause();
@@ -38,23 +35,29 @@ double processor_seconds() {
 
 }  // namespace
 
-TEST_CASE("deadline_after: start plus limit, and never beyond the end of time") {
-  const auto now = hvdlite::clock::now();
-  CHECK(deadline_after(now, 0s) == now);
-  CHECK(deadline_after(now, 90s) == now + 90s);
-  CHECK(deadline_after(now, std::chrono::hours{24 * 365 * 200}) ==
-        now + std::chrono::hours{24 * 365 * 200});
-  CHECK(deadline_after(now, (hvdlite::clock::duration::max)()) == forever);
-  CHECK(deadline_after(now, forever - now) == forever);
-  CHECK(deadline_after(now, forever - now - 1ns) == forever - 1ns);
-  CHECK(deadline_after(forever, 1ns) == forever);
-  CHECK(deadline_after(forever - 1ns, 2ns) == forever);
+TEST_CASE("seconds: as the clock counts, up to a century, and back") {
+  using hvdlite::from_seconds, hvdlite::to_seconds;
+  CHECK(from_seconds(0) == 0s);
+  CHECK(from_seconds(90) == 90s);
+  CHECK(from_seconds(0.25) == 250ms);
+  CHECK(from_seconds(1e300) == from_seconds(3.15e9));
+  CHECK(from_seconds(1e300) > std::chrono::hours{24 * 365 * 99});
+  CHECK(to_seconds(from_seconds(1.5).count()) == doctest::Approx(1.5));
+}
+
+TEST_CASE("stopwatch: what has passed since it was made") {
+  const auto before = hvdlite::clock::now();
+  const hvdlite::stopwatch watch;
+  std::this_thread::sleep_for(3ms);
+  const auto passed = watch.elapsed();
+  CHECK(passed >= hvdlite::clock::duration{3ms}.count());
+  CHECK(passed <= (hvdlite::clock::now() - before).count());
 }
 
 TEST_CASE("backoff: looks at the clock now and then while it spins, then after every pause") {
   const int spins = spins_of(1);
   CHECK(spins > 256);  // else the next lines say nothing
-  backoff wait{1};
+  backoff wait{backoff::spins_for(1)};
   int looks = 0;
   for (int i = 1; i < spins; ++i) {
     wait.pause();
@@ -76,7 +79,7 @@ TEST_CASE("backoff: a short spin where ranks outnumber cores") {
 }
 
 TEST_CASE("backoff: a long wait uses no processor to speak of") {
-  backoff wait{1'000'000};
+  backoff wait{backoff::spins_for(1'000'000)};
   for (int i = 0; i < 5000; ++i) wait.pause();  // through spinning and yielding
   const auto start = hvdlite::clock::now();
   const double used = processor_seconds();

@@ -122,9 +122,9 @@ TEST_CASE_TEMPLATE("rounding: every number, every tie, and the floats next to ea
   for (std::uint16_t bits = 0; bits < book.infinity(); ++bits) {
     const long double here = book.value(bits);
     // One above the largest number is what its successor would be, were it not infinity.
-    const long double next =
-        bits + 1 < book.infinity() ? book.value(static_cast<std::uint16_t>(bits + 1))
-                                   : std::ldexp(1.0L, book.bias() + 1);
+    const long double next = bits + 1 < book.infinity()
+                                 ? book.value(static_cast<std::uint16_t>(bits + 1))
+                                 : std::ldexp(1.0L, book.bias() + 1);
     const auto tie = static_cast<float>((here + next) / 2);
     for (const float x : {static_cast<float>(here), tie}) {
       check(x);
@@ -191,20 +191,20 @@ TEST_CASE("landmarks of float16") {
   CHECK(float16{-0.0f}.bits() == 0x8000);
   CHECK(float16{1.0f}.bits() == 0x3c00);
   CHECK(float16{-2.0f}.bits() == 0xc000);
-  CHECK(float16{65504.0f}.bits() == 0x7bff);               // the largest
-  CHECK(float16{65519.996f}.bits() == 0x7bff);             // rounds down to it
-  CHECK(float16{65520.0f}.bits() == 0x7c00);               // a tie with infinity, which is even
+  CHECK(float16{65504.0f}.bits() == 0x7bff);    // the largest
+  CHECK(float16{65519.996f}.bits() == 0x7bff);  // rounds down to it
+  CHECK(float16{65520.0f}.bits() == 0x7c00);    // a tie with infinity, which is even
   CHECK(float16{-65520.0f}.bits() == 0xfc00);
   CHECK(float16{1e30f}.bits() == 0x7c00);
-  CHECK(float16{0x1p-14f}.bits() == 0x0400);               // the smallest normal
-  CHECK(float16{0x1p-24f}.bits() == 0x0001);               // the smallest of all
-  CHECK(float16{0x1p-25f}.bits() == 0x0000);               // a tie with zero, which is even
+  CHECK(float16{0x1p-14f}.bits() == 0x0400);  // the smallest normal
+  CHECK(float16{0x1p-24f}.bits() == 0x0001);  // the smallest of all
+  CHECK(float16{0x1p-25f}.bits() == 0x0000);  // a tie with zero, which is even
   CHECK(float16{-0x1p-25f}.bits() == 0x8000);
   CHECK(float16{0x1.000002p-25f}.bits() == 0x0001);
-  CHECK(float16{0x1.8p-24f}.bits() == 0x0002);             // 1.5 units: to even
-  CHECK(float16{0x1p-149f}.bits() == 0x0000);              // the smallest float
-  CHECK(float16{1 + 0x1p-11f}.bits() == 0x3c00);           // ties go to even, down ...
-  CHECK(float16{1 + 0x3p-11f}.bits() == 0x3c02);           // ... and up
+  CHECK(float16{0x1.8p-24f}.bits() == 0x0002);    // 1.5 units: to even
+  CHECK(float16{0x1p-149f}.bits() == 0x0000);     // the smallest float
+  CHECK(float16{1 + 0x1p-11f}.bits() == 0x3c00);  // ties go to even, down ...
+  CHECK(float16{1 + 0x3p-11f}.bits() == 0x3c02);  // ... and up
   CHECK(float16{std::numeric_limits<float>::infinity()}.bits() == 0x7c00);
   CHECK(float16{-std::numeric_limits<float>::infinity()}.bits() == 0xfc00);
 }
@@ -214,8 +214,8 @@ TEST_CASE("landmarks of bfloat16") {
   CHECK(bfloat16{-0.0f}.bits() == 0x8000);
   CHECK(bfloat16{1.0f}.bits() == 0x3f80);
   CHECK(bfloat16{-2.0f}.bits() == 0xc000);
-  CHECK(bfloat16{1 + 0x1p-8f}.bits() == 0x3f80);           // ties go to even, down ...
-  CHECK(bfloat16{1 + 0x3p-8f}.bits() == 0x3f82);           // ... and up
+  CHECK(bfloat16{1 + 0x1p-8f}.bits() == 0x3f80);  // ties go to even, down ...
+  CHECK(bfloat16{1 + 0x3p-8f}.bits() == 0x3f82);  // ... and up
   CHECK(bfloat16{(std::numeric_limits<float>::max)()}.bits() == 0x7f80);  // rounds to infinity
   CHECK(bfloat16{from_bits(0x7f7f7fffu)}.bits() == 0x7f7f);
   CHECK(bfloat16{from_bits(0x7f7f8000u)}.bits() == 0x7f80);
@@ -240,10 +240,10 @@ TEST_CASE("conversions are constant expressions, and none is implicit that loses
 namespace {
 
 template <class T, class Canonical, dtype Name>
-constexpr bool is_element = hvdlite::element<T> && hvdlite::element<const T> &&
-                            std::is_same_v<hvdlite::canonical_t<T>, Canonical> &&
-                            std::is_same_v<hvdlite::canonical_t<const T>, Canonical> &&
-                            dtype_of<T>() == Name;
+constexpr bool is_element =
+    hvdlite::element<T> && hvdlite::element<const T> &&
+    std::is_same_v<hvdlite::canonical_t<T>, Canonical> &&
+    std::is_same_v<hvdlite::canonical_t<const T>, Canonical> && dtype_of<T>() == Name;
 
 static_assert(is_element<std::int8_t, std::int8_t, dtype::i8>);
 static_assert(is_element<std::int16_t, std::int16_t, dtype::i16>);

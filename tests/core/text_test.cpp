@@ -42,7 +42,7 @@ TEST_CASE("text: doubles are as short as they can be, and read back") {
   CHECK(text({std::numeric_limits<double>::quiet_NaN()}) == "nan");
   for (const double x : {0.1, 1.0 / 3, -2.0 / 3 * 1e-300, (std::numeric_limits<double>::max)(),
                          std::numeric_limits<double>::denorm_min()}) {
-    const std::string digits = text({x});
+    const std::string digits{text({x})};
     double back = 0;
     std::from_chars(digits.data(), digits.data() + digits.size(), back);
     CHECK(back == x);

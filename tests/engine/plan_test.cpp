@@ -46,8 +46,8 @@ TEST_CASE("plan: no parameters, no buckets") {
 
 TEST_CASE("plan: every element has one place, whatever the limits") {
   const std::vector<std::size_t> counts{7, 1, 0, 300, 12, 12, 5};
-  for (const std::size_t limit : {std::size_t{0}, std::size_t{4}, std::size_t{20},
-                                  std::size_t{1000}, std::size_t{1} << 20}) {
+  for (const std::size_t limit :
+       {std::size_t{0}, std::size_t{4}, std::size_t{20}, std::size_t{1000}, std::size_t{1} << 20}) {
     const bucket_plan plan{counts, 4, {.first = limit, .others = limit}};
     std::vector<int> used(plan.total);
     for (std::size_t i = 0; i < counts.size(); ++i)

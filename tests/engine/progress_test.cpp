@@ -260,12 +260,12 @@ TEST_CASE("events: the last calls, with name, element, count, order and outcome"
     const auto events = world.recent_events();
     REQUIRE(events.size() == 4);
     CHECK(std::string{events[0].verb} == "allreduce");
-    CHECK(std::string{events[0].name.data()} == "fc1.weight");
+    CHECK(std::string{events[0].name} == "fc1.weight");
     CHECK(events[0].type == hvdlite::dtype::f32);
     CHECK(events[0].count == 12);
     CHECK(events[0].state == hvdlite::event_state::done);
     CHECK(std::string{events[1].verb} == "broadcast");
-    CHECK(std::string{events[1].name.data()} == std::string(39, 'n'));
+    CHECK(std::string{events[1].name} == std::string(39, 'n'));
     CHECK(std::string{events[2].verb} == "barrier");
     CHECK(events[2].type == hvdlite::dtype::none);
     CHECK(events[3].state == hvdlite::event_state::failed);

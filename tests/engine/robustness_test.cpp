@@ -58,7 +58,9 @@ TEST_CASE("robust: a rank that is late to a hundred mismatches catches up at onc
           const auto begin = std::chrono::steady_clock::now();
           floats x(world.rank() == 0 ? 3 : 4);
           CHECK_THROWS_AS(hvdlite::allreduce(world, x), hvdlite::mismatch_error);
-          longest = (std::max)(longest, std::chrono::duration<double>{std::chrono::steady_clock::now() - begin});
+          longest =
+              (std::max)(longest,
+                         std::chrono::duration<double>{std::chrono::steady_clock::now() - begin});
         }
         if (world.rank() == last) CHECK(longest.count() < 1.5 * hvdtest::slowness());
         expect_all_well(world);

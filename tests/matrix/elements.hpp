@@ -241,8 +241,7 @@ element_row make_element_row() {
   row.boolean = std::is_same_v<T, bool>;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     row.ops = {make_op_row<T, std::tuple_element_t<I, op_list>>()...};
-  }
-  (std::make_index_sequence<op_count>{});
+  }(std::make_index_sequence<op_count>{});
   row.random = &random_elements<T>;
   row.not_a_number = &unreadable_elements<T>;
   row.reference = &reference<T>;

@@ -25,8 +25,7 @@ namespace hvdtest {
 const std::vector<element_row>& element_rows() {
   static const std::vector<element_row> rows = []<std::size_t... I>(std::index_sequence<I...>) {
     return std::vector<element_row>{make_element_row<std::tuple_element_t<I, element_list>>()...};
-  }
-  (std::make_index_sequence<std::tuple_size_v<element_list>>{});
+  }(std::make_index_sequence<std::tuple_size_v<element_list>>{});
   return rows;
 }
 

@@ -240,67 +240,85 @@ TEST_CASE("traffic") {
 // --- Agreement ---------------------------------------------------------------------------------
 
 TEST_CASE("mismatch: dtype") {
-  check_mismatch([](const world_type& world, bool other) {
-    int i[4] = {};
-    float f[4] = {};
-    other ? hvdlite::allreduce(world, i, hvdlite::sum{})
-          : hvdlite::allreduce(world, f, hvdlite::sum{});
-  }, "dtype: f32 on rank 0, i32 on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        int i[4] = {};
+        float f[4] = {};
+        other ? hvdlite::allreduce(world, i, hvdlite::sum{})
+              : hvdlite::allreduce(world, f, hvdlite::sum{});
+      },
+      "dtype: f32 on rank 0, i32 on rank 1");
 }
 
 TEST_CASE("mismatch: shape") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[3][2] = {}, b[2][3] = {};
-    other ? hvdlite::allreduce(world, a) : hvdlite::allreduce(world, b);
-  }, "shape: [2, 3] on rank 0, [3, 2] on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[3][2] = {}, b[2][3] = {};
+        other ? hvdlite::allreduce(world, a) : hvdlite::allreduce(world, b);
+      },
+      "shape: [2, 3] on rank 0, [3, 2] on rank 1");
 }
 
 TEST_CASE("mismatch: memory order") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    const hvdlite::strided_buffer<float> rows{a, {2, 3}, {3, 1}}, columns{a, {2, 3}, {1, 2}};
-    hvdlite::allreduce(world, other ? columns : rows);
-  }, "memory order: row-major on rank 0, column-major on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        const hvdlite::strided_buffer<float> rows{a, {2, 3}, {3, 1}}, columns{a, {2, 3}, {1, 2}};
+        hvdlite::allreduce(world, other ? columns : rows);
+      },
+      "memory order: row-major on rank 0, column-major on rank 1");
 }
 
 TEST_CASE("mismatch: root") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    hvdlite::broadcast(world, a, other ? 1 : 0);
-  }, "root: 0 on rank 0, 1 on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        hvdlite::broadcast(world, a, other ? 1 : 0);
+      },
+      "root: 0 on rank 0, 1 on rank 1");
 }
 
 TEST_CASE("mismatch: op") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    other ? hvdlite::allreduce(world, a, hvdlite::max{})
-          : hvdlite::allreduce(world, a, hvdlite::min{});
-  }, "op: min on rank 0, max on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        other ? hvdlite::allreduce(world, a, hvdlite::max{})
+              : hvdlite::allreduce(world, a, hvdlite::min{});
+      },
+      "op: min on rank 0, max on rank 1");
 }
 
 TEST_CASE("mismatch: scale") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    hvdlite::allreduce(world, a, {.prescale = other ? 2.0 : 1.0});
-  }, "prescale: 1 on rank 0, 2 on rank 1");
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    hvdlite::allreduce(world, a, {.postscale = other ? 2.0 : 1.0});
-  }, "postscale: 1 on rank 0, 2 on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        hvdlite::allreduce(world, a, {.prescale = other ? 2.0 : 1.0});
+      },
+      "prescale: 1 on rank 0, 2 on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        hvdlite::allreduce(world, a, {.postscale = other ? 2.0 : 1.0});
+      },
+      "postscale: 1 on rank 0, 2 on rank 1");
 }
 
 TEST_CASE("mismatch: name") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    hvdlite::allreduce(world, a, {.name = other ? "weight" : "bias"});
-  }, "name: 'bias' on rank 0, 'weight' on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        hvdlite::allreduce(world, a, {.name = other ? "weight" : "bias"});
+      },
+      "name: 'bias' on rank 0, 'weight' on rank 1");
 }
 
 TEST_CASE("mismatch: weight") {
-  check_mismatch([](const world_type& world, bool other) {
-    float a[6] = {};
-    hvdlite::allreduce(world, a, other ? allreduce_options{.samples = 3} : allreduce_options{});
-  }, "weight: none on rank 0, given by .samples on rank 1");
+  check_mismatch(
+      [](const world_type& world, bool other) {
+        float a[6] = {};
+        hvdlite::allreduce(world, a, other ? allreduce_options{.samples = 3} : allreduce_options{});
+      },
+      "weight: none on rank 0, given by .samples on rank 1");
 }
 
 TEST_CASE("refused on one rank") {  // told to the other, and consumed by both
@@ -397,9 +415,9 @@ struct by_hand {
 TEST_CASE("epoch") {  // messages of another communicator that had the same number
   constexpr std::uint32_t epoch = 7;
   constexpr std::uint64_t call = (std::uint64_t{epoch} << hvdlite::checker::sequence_bits) + 1;
-  const hvdlite::placement where{std::make_shared<hvdlite::lone_channel>()};
+  const hvdlite::placement where{std::make_unique<hvdlite::lone_channel>()};
   hvdlite::backend_model<by_hand> transport{where, {}};
-  hvdlite::checker check{transport, 0, 2, epoch};
+  hvdlite::checker check{&transport, 0, 2, epoch};
   const hvdlite::operation barrier;
   check.begin(barrier, call);
   hvdlite::message stale;

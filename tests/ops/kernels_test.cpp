@@ -42,7 +42,9 @@ using wide = std::conditional_t<halved<T>, float, T>;  // what reals are compute
 
 // The value modulo 2^bits, as a T.
 template <class T>
-T wrapped(int128 value) { return static_cast<T>(static_cast<std::uint64_t>(value)); }
+T wrapped(int128 value) {
+  return static_cast<T>(static_cast<std::uint64_t>(value));
+}
 
 // A double toward zero into the range of T.
 template <class T>
@@ -184,8 +186,9 @@ T random_element(std::mt19937_64& random) {
   } else {
     if (bits % 8 == 0) {
       using L = std::numeric_limits<T>;
-      const std::array<T, 8> landmarks{T(0),          -T(0),         L::infinity(), -L::infinity(),
-                                       L::quiet_NaN(), L::denorm_min(), (L::max)(), (L::min)()};
+      const std::array<T, 8> landmarks{T(0),           -T(0),          L::infinity(),
+                                       -L::infinity(), L::quiet_NaN(), L::denorm_min(),
+                                       (L::max)(),     (L::min)()};
       return landmarks[(bits >> 8) % landmarks.size()];
     }
     return static_cast<T>(std::uniform_real_distribution<double>{-100, 100}(random));
@@ -430,8 +433,8 @@ TEST_CASE("averages of integers: no overflow on the way, truncated toward zero")
   CHECK(reduced<std::int64_t, hvdlite::average>({INT64_MIN, INT64_MIN}, {2, 1}) == INT64_MIN);
   CHECK(reduced<std::uint64_t, hvdlite::average>({UINT64_MAX, UINT64_MAX}, {2, 1}) == UINT64_MAX);
   // Beyond 2^53, where a double would round.
-  CHECK(reduced<std::int64_t, hvdlite::average>({(std::int64_t{1} << 60) + 1,
-                                                 (std::int64_t{1} << 60) + 1}, {2, 1}) ==
+  CHECK(reduced<std::int64_t, hvdlite::average>(
+            {(std::int64_t{1} << 60) + 1, (std::int64_t{1} << 60) + 1}, {2, 1}) ==
         (std::int64_t{1} << 60) + 1);
   CHECK(reduced<std::int32_t, hvdlite::average>({1, 2}, {2, 1}) == 1);
   CHECK(reduced<std::int32_t, hvdlite::average>({-1, -2}, {2, 1}) == -1);
@@ -505,7 +508,7 @@ TEST_CASE_TEMPLATE("hostile factors on integers: the ends of the range, NaN beco
   CHECK(through<T, hvdlite::sum>(1, 1, {1, not_a_number}) == 0);
   CHECK(through<T, hvdlite::sum>(0, infinite) == 0);
   CHECK(through<T, hvdlite::sum>(high, 0) == 0);
-  CHECK(through<T, hvdlite::sum>(3, 0.5) == 1);   // toward zero
+  CHECK(through<T, hvdlite::sum>(3, 0.5) == 1);  // toward zero
   CHECK(through<T, hvdlite::sum>(3, -0.25) == 0);
   if constexpr (std::is_signed_v<T>) {
     CHECK(through<T, hvdlite::sum>(-3, 0.5) == -1);

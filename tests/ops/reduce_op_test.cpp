@@ -65,11 +65,10 @@ static_assert(accumulates_in<ops::sum, float, float> && accumulates_in<ops::sum,
 static_assert(accumulates_in<ops::sum, c64, c64> && accumulates_in<ops::average, c128, c128>);
 // Wrapping sums and products must not overflow a signed type, nor one that promotes to it.
 template <class T>
-constexpr bool wraps =
-    std::is_unsigned_v<typename ops::sum::accumulator<T>> &&
-    std::is_unsigned_v<typename ops::product::accumulator<T>> &&
-    sizeof(typename ops::sum::accumulator<T>) >= sizeof(T) &&
-    sizeof(typename ops::product::accumulator<T>) >= sizeof(int);
+constexpr bool wraps = std::is_unsigned_v<typename ops::sum::accumulator<T>> &&
+                       std::is_unsigned_v<typename ops::product::accumulator<T>> &&
+                       sizeof(typename ops::sum::accumulator<T>) >= sizeof(T) &&
+                       sizeof(typename ops::product::accumulator<T>) >= sizeof(int);
 static_assert(wraps<std::int8_t> && wraps<std::int16_t> && wraps<std::int32_t> &&
               wraps<std::int64_t> && wraps<std::uint16_t> && wraps<std::uint64_t>);
 static_assert(accumulates_in<ops::average, std::int8_t, std::int64_t>);
@@ -156,7 +155,7 @@ TEST_CASE("min and max: NaN wins from either side, also against infinity") {
 
 TEST_CASE("names are what messages call the ops, and differ") {
   const std::set<std::string_view> names{
-      ops::sum::name, ops::average::name,     ops::min::name,       ops::max::name,
+      ops::sum::name,     ops::average::name,     ops::min::name,       ops::max::name,
       ops::product::name, ops::logical_and::name, ops::logical_or::name};
   CHECK(names == std::set<std::string_view>{"sum", "average", "min", "max", "product",
                                             "logical_and", "logical_or"});

@@ -56,7 +56,11 @@ std::string expression(const reduction_tree& tree) {
   return all.size() > 1 ? all.substr(1, all.size() - 2) : all;
 }
 
-std::string expression(const std::vector<int>& nodes) { return expression(reduction_tree{nodes}); }
+reduction_tree tree_of(const std::vector<int>& nodes) {
+  return {nodes.data(), static_cast<int>(nodes.size())};
+}
+
+std::string expression(const std::vector<int>& nodes) { return expression(tree_of(nodes)); }
 
 std::vector<int> one_node(std::size_t ranks) { return std::vector<int>(ranks, 0); }
 
@@ -101,17 +105,24 @@ auto over_nodes(const std::vector<int>& nodes, const Leaf& at, const Join& join)
 
 std::string expected_expression(const std::vector<int>& nodes) {
   const std::string all =
-      over_nodes(nodes, rank_text, [](const std::string& a, const std::string& b) {
-        return "(" + a + b + ")";
-      });
+      over_nodes(nodes, rank_text,
+                 [](const std::string& a, const std::string& b) { return "(" + a + b + ")"; });
   return all.size() > 1 ? all.substr(1, all.size() - 2) : all;
 }
 
 std::vector<std::vector<int>> placements() {
   std::vector<std::vector<int>> result{
-      {0, 0, 1, 1},       {1, 1, 0, 0},          {0, 1, 0, 1},       {5, 5, 5, -7},
-      {0, 1, 1, 1, 1},    {0, 0, 0, 1, 1},       {0, 1, 2, 3, 4, 5}, {2, 1, 0},
-      {0, 0, 0, 1, 1, 2}, {0, 1, 2, 0, 1, 2, 0}, {3, 3, 3, 3, 3, 0, 3, 1},
+      {0, 0, 1, 1},
+      {1, 1, 0, 0},
+      {0, 1, 0, 1},
+      {5, 5, 5, -7},
+      {0, 1, 1, 1, 1},
+      {0, 0, 0, 1, 1},
+      {0, 1, 2, 3, 4, 5},
+      {2, 1, 0},
+      {0, 0, 0, 1, 1, 2},
+      {0, 1, 2, 0, 1, 2, 0},
+      {3, 3, 3, 3, 3, 0, 3, 1},
   };
   for (std::size_t n = 1; n <= 33; ++n) result.push_back(one_node(n));
   std::mt19937 random{3};
@@ -161,9 +172,9 @@ template <class T, class Op>
 std::vector<T> evaluated(const std::vector<int>& nodes, const std::vector<leaf>& leaves,
                          std::size_t count, root_scale root = {}) {
   std::vector<T> result(count + 1, T(33));
-  tree_evaluator evaluate{reduction_tree{nodes}};
-  evaluate(kernels_of<T, Op>, nullptr, leaves, reinterpret_cast<std::byte*>(result.data()), count,
-           root);
+  tree_evaluator evaluate{tree_of(nodes)};
+  evaluate(kernels_of<T, Op>, nullptr, leaves.data(), reinterpret_cast<std::byte*>(result.data()),
+           count, root);
   CHECK(std::memcmp(&result[count], std::array{T(33)}.data(), sizeof(T)) == 0);
   result.pop_back();
   return result;
@@ -278,7 +289,7 @@ TEST_CASE("equal powers of two per node, in blocks: the tree of a single node") 
 
 TEST_CASE("the stack stays as low as the tree is") {
   for (std::size_t n = 1; n <= 33; ++n) {
-    const reduction_tree tree{one_node(n)};
+    const reduction_tree tree = tree_of(one_node(n));
     const auto levels = static_cast<std::size_t>(std::ceil(std::log2(static_cast<double>(n))));
     CHECK(tree.depth() <= levels + 1);
     CHECK(static_cast<std::size_t>(
@@ -329,15 +340,15 @@ TEST_CASE_TEMPLATE("long, short, sliced: an element's value is its own affair", 
     const auto part = evaluated<T, hvdlite::average>(nodes, leaves_of(rows), count, {7, 1});
     CHECK(equal_bits(part, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count)}));
   }
-  tree_evaluator evaluate{reduction_tree{nodes}};
+  tree_evaluator evaluate{tree_of(nodes)};
   for (const std::size_t slice : {1u, 3u, 64u, 100u, 700u}) {
     std::vector<T> result(most);
     for (std::size_t begin = 0; begin < most; begin += slice) {
       auto leaves = leaves_of(rows);
       for (leaf& each : leaves) each.data += begin * sizeof(T);
-      evaluate(kernels_of<T, hvdlite::average>, nullptr, leaves,
-               reinterpret_cast<std::byte*>(result.data() + begin),
-               (std::min)(slice, most - begin), {7, 1});
+      evaluate(kernels_of<T, hvdlite::average>, nullptr, leaves.data(),
+               reinterpret_cast<std::byte*>(result.data() + begin), (std::min)(slice, most - begin),
+               {7, 1});
     }
     CAPTURE(slice);
     CHECK(equal_bits(result, whole));
@@ -350,8 +361,8 @@ TEST_CASE("the result may go where a leaf is, whichever it is") {
   const auto apart = evaluated<float, hvdlite::sum>(one_node(6), leaves_of(rows), count);
   for (std::size_t target = 0; target < 6; ++target) {
     auto in_place = rows;
-    tree_evaluator evaluate{reduction_tree{one_node(6)}};
-    evaluate(kernels_of<float, hvdlite::sum>, nullptr, leaves_of(in_place),
+    tree_evaluator evaluate{tree_of(one_node(6))};
+    evaluate(kernels_of<float, hvdlite::sum>, nullptr, leaves_of(in_place).data(),
              reinterpret_cast<std::byte*>(in_place[target].data()), count, {});
     CHECK(equal_bits(in_place[target], apart));
     for (std::size_t r = 0; r < 6; ++r)

@@ -25,7 +25,8 @@ TEST_CASE("broadcast_parameters: tuples, ranges and maps, any root") {
       CHECK(b == root);
       std::vector<floats> range{floats(3, r), floats{}, floats(1, r + 0.5f)};
       hvdlite::broadcast_parameters(world, range, root);
-      CHECK(range == std::vector<floats>{floats(3, expected), floats{}, floats(1, expected + 0.5f)});
+      CHECK(range ==
+            std::vector<floats>{floats(3, expected), floats{}, floats(1, expected + 0.5f)});
       std::map<std::string, floats> named{{"w", {r}}, {"b", {-r}}};
       hvdlite::broadcast_parameters(world, named, root);
       CHECK(named == std::map<std::string, floats>{{"w", {expected}}, {"b", {-expected}}});
@@ -40,8 +41,8 @@ TEST_CASE("broadcast_parameters: other names on one rank are named on all") {
             {world.rank() == 1 ? "fc2.weight" : "fc1.weight", floats(4)}};
         const auto text = hvdtest::message_of<hvdlite::mismatch_error>(
             [&] { hvdlite::broadcast_parameters(world, params); });
-        CHECK(hvdtest::lacking(text, {"parameter 0 of 1, fc1.weight", "parameter 0 of 1, fc2.weight",
-                                      "rank 1"}) == "");
+        CHECK(hvdtest::lacking(text, {"parameter 0 of 1, fc1.weight",
+                                      "parameter 0 of 1, fc2.weight", "rank 1"}) == "");
         params[0].first = "fc1.weight";
         params[0].second.assign(4, static_cast<float>(world.rank() + 1));
         hvdlite::broadcast_parameters(world, params);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of optim/distributed_optimizer.hpp: averages against plain sums, bits that depend on nothing
-// but the number of ranks, every style of optimizer and set of parameters, absent gradients, weights,
-// and errors that reach all ranks.
+// Tests of optim/distributed_optimizer.hpp: averages against plain sums, bits that depend on
+// nothing but the number of ranks, every style of optimizer and set of parameters, absent
+// gradients, weights, and errors that reach all ranks.
 #include "support/ranks.hpp"
 
 #include <chrono>
@@ -79,14 +79,14 @@ const std::vector<std::size_t> layer_sizes{300, 7, 64, 1, 5, 0, 129};
 std::uint64_t train(const auto& world, std::size_t bucket_bytes, std::size_t first_bytes) {
   numbers same{1};
   numbers mine{100 + static_cast<std::uint64_t>(world.rank())};
-  numbers delays{static_cast<std::uint64_t>(
-      std::chrono::steady_clock::now().time_since_epoch().count())};
+  numbers delays{
+      static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
   std::vector<floats> params, grads(layer_sizes.size());
   for (const std::size_t n : layer_sizes) params.push_back(same.vector(n));
-  DistributedOptimizer<Sgd, float> opt{world,
-                                       {.learning_rate = 0.1, .momentum = 0.9},
-                                       {.bucket_bytes = bucket_bytes,
-                                        .first_bucket_bytes = first_bytes}};
+  DistributedOptimizer<Sgd, float> opt{
+      world,
+      {.learning_rate = 0.1, .momentum = 0.9},
+      {.bucket_bytes = bucket_bytes, .first_bucket_bytes = first_bytes}};
   for (int step = 0; step < 5; ++step) {
     for (std::size_t i = 0; i < grads.size(); ++i) grads[i] = mine.vector(layer_sizes[i]);
     std::this_thread::sleep_for(std::chrono::microseconds{delays.below(2000)});
@@ -256,7 +256,8 @@ TEST_CASE("DistributedOptimizer: absent gradients are zeros; absent everywhere, 
   });
 }
 
-TEST_CASE("DistributedOptimizer: a rank without samples is not read, all without: nothing changes") {
+TEST_CASE(
+    "DistributedOptimizer: a rank without samples is not read, all without: nothing changes") {
   hvdtest::on_every_world([](const auto& world) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const bool empty = world.rank() == world.size() - 1;
@@ -294,8 +295,7 @@ TEST_CASE("DistributedOptimizer: ranges, maps and halves") {
 TEST_CASE("DistributedOptimizer: the plan runs backwards and starts small") {
   hvdtest::on_threads(2, [](const auto& world) {
     std::vector<floats> params{floats(100), floats(5), floats(3), floats(4), floats(2), floats(1)};
-    DistributedOptimizer<Sgd, float> opt{
-        world, {}, {.bucket_bytes = 32, .first_bucket_bytes = 12}};
+    DistributedOptimizer<Sgd, float> opt{world, {}, {.bucket_bytes = 32, .first_bucket_bytes = 12}};
     CHECK(opt.buckets().empty());
     opt.step(params, params);
     REQUIRE(opt.buckets().size() == 4);
@@ -329,7 +329,8 @@ TEST_CASE("DistributedOptimizer: what one rank gets wrong, all learn; the next s
           CHECK(hvdtest::lacking(text, words) == "");
           CHECK(p == before);
         };
-        expect([&] { opt.step(p, floats(wrong ? 3 : 4)); }, {"the gradient is [3]", "the parameter [4]"});
+        expect([&] { opt.step(p, floats(wrong ? 3 : 4)); },
+               {"the gradient is [3]", "the parameter [4]"});
         good_step();
         p = before;
         expect([&] { opt.step(p, floats(4), {.samples = wrong ? -1 : 1}); }, {"-1"});
@@ -354,8 +355,8 @@ TEST_CASE("DistributedOptimizer: ranks with other parameters learn it at the fir
         std::vector<floats> params{floats(4), floats(2)};
         if (world.rank() == 1) params.emplace_back(3);
         DistributedOptimizer<Sgd, float> opt{world, {}};
-        const auto text = hvdtest::message_of<hvdlite::mismatch_error>(
-            [&] { opt.step(params, params); });
+        const auto text =
+            hvdtest::message_of<hvdlite::mismatch_error>([&] { opt.step(params, params); });
         CHECK(hvdtest::lacking(text, {"2 parameters", "[4] [2],", "3 parameters", "[4] [2] [3],",
                                       "rank 1"}) == "");
         // Other limits would pair other buckets.
@@ -404,7 +405,8 @@ struct hvdlite::tensor_traits<shallow> {
   static auto view(auto& x) { return hvdlite::buffer{x.data, x.count}; }
 };
 
-TEST_CASE("DistributedOptimizer: a tensor whose copy shares its memory is not taken for a gradient") {
+TEST_CASE(
+    "DistributedOptimizer: a tensor whose copy shares its memory is not taken for a gradient") {
   hvdtest::on_every_world(
       [](const auto& world) {
         float values[]{1, 2}, slopes[]{3, 4};

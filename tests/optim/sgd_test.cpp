@@ -38,8 +38,8 @@ template <class T>
 void compare(const hvdlite::sgd_options& options, double tolerance) {
   constexpr std::size_t n = 5;
   hvdlite::Sgd sgd{options};
-  reference plain{options.learning_rate, options.momentum, options.weight_decay, options.nesterov,
-                  {}};
+  reference plain{
+      options.learning_rate, options.momentum, options.weight_decay, options.nesterov, {}};
   std::vector<T> p(n);
   std::vector<double> q(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -101,7 +101,8 @@ TEST_CASE("Sgd: options without sense and changed sizes are refused") {
   hvdlite::Sgd sgd{{.momentum = 0.9}};
   std::vector<float> p(2), q(3);
   sgd.update(0, std::span{p}, std::span<const float>{p});
-  CHECK_THROWS_WITH_AS(sgd.update(0, std::span{q}, std::span<const float>{q}),
-                       "Sgd: parameter 0 has 3 elements and had 2 before; make a new optimizer for it",
-                       hvdlite::usage_error);
+  CHECK_THROWS_WITH_AS(
+      sgd.update(0, std::span{q}, std::span<const float>{q}),
+      "Sgd: parameter 0 has 3 elements and had 2 before; make a new optimizer for it",
+      hvdlite::usage_error);
 }

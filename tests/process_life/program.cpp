@@ -36,8 +36,7 @@ int work(hvdlite::Environment& environment, std::string_view deed) {
 int main(int argc, char** argv) {
   const std::string_view scope = argv[1], deed = argv[2];
   if (scope == "guarded")
-    return hvdlite::guarded(argc, argv,
-                            [&](hvdlite::Environment& e) { return work(e, deed); });
+    return hvdlite::guarded(argc, argv, [&](hvdlite::Environment& e) { return work(e, deed); });
   if (scope == "bare") {
     hvdlite::Environment environment{argc, argv};
     return work(environment, deed);

@@ -25,6 +25,13 @@ namespace hvdtest {
 using world_type = hvdlite::default_communicator;
 using body_type = std::function<void(const world_type&)>;
 
+/// The node of each rank, for a thread_hub.
+inline hvdlite::detail::list<int> on_nodes(std::initializer_list<int> nodes) {
+  hvdlite::detail::list<int> result;
+  for (const int node : nodes) result.push_back(node);
+  return result;
+}
+
 /// Sets an environment variable until destroyed. Only where no other thread of the process runs.
 class environment_variable {
  public:

@@ -107,9 +107,9 @@ TEST_CASE("strided_buffer: as many strides as extents, at most eight") {
   float x[1] = {};
   CHECK_THROWS_AS((strided_buffer<float>{x, {1, 2}, {1}}), hvdlite::usage_error);
   CHECK_THROWS_AS((strided_buffer<float>{x, {}, {1}}), hvdlite::usage_error);
-  CHECK_THROWS_AS((strided_buffer<float>{x, {1, 1, 1, 1, 1, 1, 1, 1, 1},
-                                         {1, 1, 1, 1, 1, 1, 1, 1, 1}}),
-                  hvdlite::usage_error);
+  CHECK_THROWS_AS(
+      (strided_buffer<float>{x, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}),
+      hvdlite::usage_error);
   const strided_buffer<float> eight{x, {1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}};
   CHECK(eight.shape().count() == 1);
   CHECK(strided_buffer<float>{}.shape() == tensor_shape::scalar());
@@ -138,11 +138,11 @@ TEST_CASE("contiguous: the elements lie one after the other, in any order of dim
   CHECK(view{nullptr, {1}, {5}}.contiguous());
   CHECK(view{nullptr, {}, {}}.contiguous());
   CHECK(view{nullptr, {0}, {1}}.contiguous());
-  CHECK_FALSE(view{nullptr, {3, 4}, {5, 1}}.contiguous());   // a gap after each row
+  CHECK_FALSE(view{nullptr, {3, 4}, {5, 1}}.contiguous());  // a gap after each row
   CHECK_FALSE(view{nullptr, {3, 4}, {1, 4}}.contiguous());
   CHECK_FALSE(view{nullptr, {3, 4}, {8, 2}}.contiguous());
   CHECK_FALSE(view{nullptr, {5}, {2}}.contiguous());
-  CHECK_FALSE(view{nullptr, {5}, {-1}}.contiguous());        // data points to the last one
+  CHECK_FALSE(view{nullptr, {5}, {-1}}.contiguous());  // data points to the last one
   CHECK_FALSE(view{nullptr, {3, 4}, {-4, 1}}.contiguous());
-  CHECK_FALSE(view{nullptr, {5}, {0}}.contiguous());         // one element, five times
+  CHECK_FALSE(view{nullptr, {5}, {0}}.contiguous());  // one element, five times
 }

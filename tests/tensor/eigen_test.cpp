@@ -41,9 +41,8 @@ constexpr bool borrower = seen_as<X, strided_buffer<T>, strided_buffer<T>> &&
                           hvdlite::borrowed_tensor<X> && hvdlite::writable_tensor<const X&>;
 // ... unless that memory is const.
 template <class X, class T>
-constexpr bool const_borrower =
-    seen_as<X, strided_buffer<const T>, strided_buffer<const T>> && hvdlite::borrowed_tensor<X> &&
-    !hvdlite::writable_tensor<X&>;
+constexpr bool const_borrower = seen_as<X, strided_buffer<const T>, strided_buffer<const T>> &&
+                                hvdlite::borrowed_tensor<X> && !hvdlite::writable_tensor<X&>;
 
 static_assert(owner<Eigen::MatrixXf, float> && owner<RowMatrix, float>);
 static_assert(owner<Eigen::VectorXd, double> && owner<Eigen::RowVectorXi, int>);
@@ -91,8 +90,8 @@ static_assert(!hvdlite::tensor<Eigen::Matrix<long double, 2, 2>>);
 
 static_assert(std::is_same_v<hvdlite::element_of<Eigen::Matrix<long, Dynamic, 1>>,
                              hvdlite::canonical_t<long>>);
-static_assert(std::is_same_v<hvdlite::element_of<Eigen::Matrix<Eigen::half, 2, 2>>,
-                             hvdlite::float16>);
+static_assert(
+    std::is_same_v<hvdlite::element_of<Eigen::Matrix<Eigen::half, 2, 2>>, hvdlite::float16>);
 static_assert(std::is_same_v<hvdlite::element_of<Eigen::bfloat16>, hvdlite::bfloat16>);
 static_assert(hvdlite::dtype_of<Eigen::half>() == hvdlite::dtype::f16);
 static_assert(hvdlite::dtype_of<Eigen::bfloat16>() == hvdlite::dtype::bf16);
@@ -313,8 +312,8 @@ TEST_CASE("writes through the view of a const block arrive, and nowhere else") {
 TEST_CASE("an expression is evaluated into a tensor") {
   const Matrix m = numbered(3, 4);
   const auto expression = m + m;
-  const auto value = hvdlite::tensor_traits<std::remove_cv_t<decltype(expression)>>::evaluate(
-      expression);
+  const auto value =
+      hvdlite::tensor_traits<std::remove_cv_t<decltype(expression)>>::evaluate(expression);
   static_assert(hvdlite::tensor<decltype(value)>);
   CHECK(value == 2.0f * m);
   const Matrix product =

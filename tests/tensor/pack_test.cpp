@@ -40,10 +40,14 @@ offsets naive_offsets(const strided_buffer<T>& view) {
 }
 
 template <class T>
-T numbered(std::size_t i) { return static_cast<T>(static_cast<float>(i % 120)); }
+T numbered(std::size_t i) {
+  return static_cast<T>(static_cast<float>(i % 120));
+}
 
 template <class T>
-bool same(const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; }
+bool same(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
 
 // A view of these extents and strides into memory with a margin on both sides.
 template <class T>
@@ -108,8 +112,8 @@ TEST_CASE_TEMPLATE("round trips of plain layouts", T, std::int8_t, float, std::c
   check_round_trip<T>({7}, {-2});
   check_round_trip<T>({3, 4}, {4, 1});
   check_round_trip<T>({3, 4}, {1, 3});
-  check_round_trip<T>({3, 4}, {6, 1});    // a block of a row-major matrix
-  check_round_trip<T>({3, 4}, {1, 9});    // a block of a column-major one
+  check_round_trip<T>({3, 4}, {6, 1});  // a block of a row-major matrix
+  check_round_trip<T>({3, 4}, {1, 9});  // a block of a column-major one
   check_round_trip<T>({3, 4}, {20, 2});
   check_round_trip<T>({3, 4}, {-4, 1});
   check_round_trip<T>({3, 4}, {4, -1});

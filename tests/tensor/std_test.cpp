@@ -27,11 +27,10 @@ namespace {
 
 // X& is seen as buffer<T>, const X& as buffer<ConstT>.
 template <class X, class T, class ConstT = const T>
-constexpr bool seen_as =
-    hvdlite::tensor<X> && hvdlite::tensor<X&> && hvdlite::tensor<const X&> &&
-    std::is_same_v<hvdlite::view_t<X&>, buffer<T>> &&
-    std::is_same_v<hvdlite::view_t<const X&>, buffer<ConstT>> &&
-    std::is_same_v<hvdlite::space_of<X>, hvdlite::host_space>;
+constexpr bool seen_as = hvdlite::tensor<X> && hvdlite::tensor<X&> && hvdlite::tensor<const X&> &&
+                         std::is_same_v<hvdlite::view_t<X&>, buffer<T>> &&
+                         std::is_same_v<hvdlite::view_t<const X&>, buffer<ConstT>> &&
+                         std::is_same_v<hvdlite::space_of<X>, hvdlite::host_space>;
 template <class X>
 constexpr bool owner = !hvdlite::borrowed_tensor<X> && !hvdlite::borrowed_tensor<const X&>;
 template <class X>
@@ -39,8 +38,8 @@ constexpr bool borrower = hvdlite::borrowed_tensor<X> && hvdlite::borrowed_tenso
 
 static_assert(seen_as<float, float> && owner<float>);
 static_assert(seen_as<bool, bool> && owner<bool>);
-static_assert(seen_as<char, char> && std::is_same_v<hvdlite::element_of<char>,
-                                                    hvdlite::canonical_t<char>>);
+static_assert(seen_as<char, char> &&
+              std::is_same_v<hvdlite::element_of<char>, hvdlite::canonical_t<char>>);
 static_assert(seen_as<hvdlite::float16, hvdlite::float16>);
 static_assert(seen_as<std::complex<double>, std::complex<double>>);
 static_assert(std::is_same_v<hvdlite::element_of<long long>, std::int64_t>);
@@ -52,8 +51,7 @@ static_assert(std::is_same_v<hvdlite::view_t<const int[3]>, buffer<const int>>);
 
 static_assert(seen_as<std::vector<float>, float> && owner<std::vector<float>>);
 static_assert(seen_as<std::pmr::vector<double>, double>);
-static_assert(std::is_same_v<hvdlite::element_of<std::vector<long>>,
-                             hvdlite::canonical_t<long>>);
+static_assert(std::is_same_v<hvdlite::element_of<std::vector<long>>, hvdlite::canonical_t<long>>);
 static_assert(!hvdlite::tensor<std::vector<bool>> && !hvdlite::tensor<std::vector<std::string>>);
 static_assert(!hvdlite::tensor<std::vector<std::vector<float>>>);
 static_assert(!hvdlite::tensor<std::vector<long double>>);
@@ -74,8 +72,8 @@ static_assert(!hvdlite::tensor<std::span<std::string>> && !hvdlite::tensor<std::
 static_assert(seen_as<buffer<float>, float, float> && borrower<buffer<float>>);
 static_assert(seen_as<buffer<const float>, const float>);
 static_assert(!hvdlite::tensor<buffer<std::string>>);
-static_assert(std::is_same_v<hvdlite::space_of<buffer<float, hvdlite::cuda_space>>,
-                             hvdlite::cuda_space>);
+static_assert(
+    std::is_same_v<hvdlite::space_of<buffer<float, hvdlite::cuda_space>>, hvdlite::cuda_space>);
 static_assert(std::is_same_v<hvdlite::view_t<const strided_buffer<float>&>, strided_buffer<float>>);
 static_assert(borrower<strided_buffer<float>>);
 

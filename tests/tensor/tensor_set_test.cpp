@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of tensor/tensor_set.hpp: every structure of several tensors, visited in order and in pairs.
+// Tests of tensor/tensor_set.hpp: every structure of several tensors, visited in order and in
+// pairs.
 #include <doctest/doctest.h>
 
 #include <array>

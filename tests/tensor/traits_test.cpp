@@ -70,9 +70,7 @@ struct hvdlite::tensor_traits<plain_array> {
 };
 template <>
 struct hvdlite::tensor_traits<column> {
-  static auto view(auto& c) {
-    return hvdlite::strided_buffer<long>{c.first, {c.rows}, {c.stride}};
-  }
+  static auto view(auto& c) { return hvdlite::strided_buffer<long>{c.first, {c.rows}, {c.stride}}; }
 };
 template <>
 struct hvdlite::tensor_traits<grid> {
@@ -132,8 +130,8 @@ static_assert(writable<const window> && writable<window>);
 static_assert(std::is_same_v<hvdlite::view_t<const window>, buffer<int>>);
 
 static_assert(std::is_same_v<hvdlite::space_of<on_device>, hvdlite::cuda_space>);
-static_assert(std::is_same_v<hvdlite::view_t<const on_device>,
-                             buffer<const float, hvdlite::cuda_space>>);
+static_assert(
+    std::is_same_v<hvdlite::view_t<const on_device>, buffer<const float, hvdlite::cuda_space>>);
 
 template <class X>
 constexpr bool stranger =

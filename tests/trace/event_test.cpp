@@ -20,7 +20,7 @@ TEST_CASE("an event holds what it was given, from begin to end") {
   REQUIRE(all.size() == 1);
   CHECK(all[0].state == event_state::running);
   CHECK(std::string{all[0].verb} == "allreduce");
-  CHECK(std::string{all[0].name.data()} == "fc1.weight");
+  CHECK(std::string{all[0].name} == "fc1.weight");
   CHECK(all[0].type == dtype::f32);
   CHECK(all[0].count == 4096);
   CHECK(all[0].sequence == 7);
@@ -52,8 +52,8 @@ TEST_CASE("only the last events stay, oldest first") {
     REQUIRE(all.back().sequence == i);
     for (std::size_t k = 0; k < all.size(); ++k) {
       const std::uint64_t sequence = i - expected + 1 + k;
-      if (all[k].sequence != sequence || all[k].name.data() != std::to_string(sequence))
-        FAIL("event ", k, " of ", all.size(), " is ", all[k].name.data());
+      if (all[k].sequence != sequence || all[k].name != std::to_string(sequence))
+        FAIL("event ", k, " of ", all.size(), " is ", all[k].name);
     }
   }
 }
@@ -64,12 +64,12 @@ TEST_CASE("a long name is cut and stays a C string; a short one leaves nothing o
     CAPTURE(length);
     const std::string name(length, 'x');
     const auto& slot = ring.begin("allreduce", name, dtype::f64, 1, length);
-    CHECK(slot.name.back() == '\0');
-    CHECK(slot.name.data() == name.substr(0, slot.name.size() - 1));
+    CHECK(slot.name[sizeof slot.name - 1] == '\0');
+    CHECK(slot.name == name.substr(0, sizeof slot.name - 1));
   }
   for (std::size_t i = 0; i < event_ring::capacity; ++i)
     ring.begin("allreduce", std::string(100, 'y'), dtype::f64, 1, i);
   const auto& slot = ring.begin("allreduce", "z", dtype::f64, 1, 0);
-  CHECK(std::string{slot.name.data()} == "z");
-  for (std::size_t i = 1; i < slot.name.size(); ++i) CHECK(slot.name[i] == '\0');
+  CHECK(std::string{slot.name} == "z");
+  for (std::size_t i = 1; i < sizeof slot.name; ++i) CHECK(slot.name[i] == '\0');
 }

@@ -27,9 +27,8 @@ class logging {
  public:
   explicit logging(log_level level)
       : level_{std::exchange(hvdlite::detail::the_log().level, level)},
-        sink_{hvdlite::set_log_sink([this](log_level l, std::string_view line) {
-          got.emplace_back(l, line);
-        })} {}
+        sink_{hvdlite::set_log_sink(
+            [this](log_level l, std::string_view line) { got.emplace_back(l, line); })} {}
   logging(const logging&) = delete;
   logging& operator=(const logging&) = delete;
   ~logging() {
@@ -132,8 +131,7 @@ TEST_CASE("threads log one at a time") {
   std::vector<std::thread> writers;
   for (int t = 0; t < threads; ++t)
     writers.emplace_back([t] {
-      for (int i = 0; i < each; ++i)
-        hvdlite::log(log_level::warning, t, std::to_string(i));
+      for (int i = 0; i < each; ++i) hvdlite::log(log_level::warning, t, std::to_string(i));
     });
   for (auto& writer : writers) writer.join();
   CHECK(here.got.size() == threads * each);
@@ -142,7 +140,7 @@ TEST_CASE("threads log one at a time") {
     const char digit = line.at(std::string_view{"[hvdlite warning, rank "}.size());
     const auto rank = static_cast<std::size_t>(digit - '0');
     REQUIRE(rank < next.size());
-    CHECK(line == "[hvdlite warning, rank " + std::to_string(rank) + "] " +
-                      std::to_string(next[rank]++));
+    CHECK(line ==
+          "[hvdlite warning, rank " + std::to_string(rank) + "] " + std::to_string(next[rank]++));
   }
 }

@@ -39,24 +39,25 @@ namespace detail {
 
 /// What is wrong with the options, in words; empty if nothing is.
 template <class T, class Op>
-HVDLITE_COLD std::string refusal(const allreduce_options& o) {
+HVDLITE_COLD text refusal(const allreduce_options& o) {
   const bool scales = o.prescale != 1 || o.postscale != 1;
   if constexpr (std::same_as<Op, logical_and> || std::same_as<Op, logical_or>) {
-    if (scales) return "prescale and postscale are not defined for logical_and and logical_or";
+    if (scales) return {"prescale and postscale are not defined for logical_and and logical_or"};
   } else if constexpr (std::same_as<T, bool>) {
-    if (scales) return "prescale and postscale are not defined for bool";
+    if (scales) return {"prescale and postscale are not defined for bool"};
   } else if constexpr (is_integer_v<T> && sizeof(T) == 8) {
     if (scales)
-      return "prescale and postscale would lose bits of 64-bit integers; convert to double before";
+      return {
+          "prescale and postscale would lose bits of 64-bit integers; convert to double before"};
   }
   if (o.samples.given()) {
     if (!std::same_as<Op, average>)
-      return "samples are weights of an average, and the op is another one; leave .samples out";
+      return {"samples are weights of an average, and the op is another one; leave .samples out"};
     if (!(o.samples.value() >= 0) || !std::isfinite(o.samples.value()))
-      return text({"samples is ", o.samples.value(),
-                   "; expected a finite number that is not negative"});
+      return text(
+          {"samples is ", o.samples.value(), "; expected a finite number that is not negative"});
     if (is_integer_v<T> && sizeof(T) == 8)
-      return "weights would lose bits of 64-bit integers; convert to double before";
+      return {"weights would lose bits of 64-bit integers; convert to double before"};
     if (is_integer_v<T> &&
         (o.samples.value() != std::floor(o.samples.value()) || o.samples.value() > 0x1p31))
       return text({"samples is ", o.samples.value(),
@@ -68,8 +69,7 @@ HVDLITE_COLD std::string refusal(const allreduce_options& o) {
 
 /// An allreduce of elements T but for its memory. Refers to `op`, `options` and `refused`.
 template <class T, class Op>
-operation reduction_call(const Op& op, const allreduce_options& options,
-                         const std::string& refused) {
+operation reduction_call(const Op& op, const allreduce_options& options, std::string_view refused) {
   operation call;
   call.verb = verb::allreduce;
   call.name = options.name;
@@ -88,7 +88,7 @@ operation reduction_call(const Op& op, const allreduce_options& options,
 /// Both forms: `in` and `out` are contiguous<...>, perhaps of the same memory.
 template <class X, class Comm, class Op>
 void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op& op,
-                     const allreduce_options& options, std::string refused = {}) {
+                     const allreduce_options& options, text refused = {}) {
   using T = element_of<X>;
   if (refused.empty()) refused = refusal<T, Op>(options);
   operation call = reduction_call<T>(op, options, refused);
@@ -97,13 +97,13 @@ void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op
   call.out = out.write();
 
   // A half-overlapping output would be written while it is still to be read.
-  std::unique_ptr<std::byte[]> apart;
+  list<std::byte> apart;
   const std::less<const std::byte*> before;
   if (call.in != call.out && before(call.in, call.out + call.bytes()) &&
       before(call.out, call.in + call.bytes())) {
-    apart = std::make_unique_for_overwrite<std::byte[]>(call.bytes());
-    std::memcpy(apart.get(), call.in, call.bytes());
-    call.in = apart.get();
+    apart.resize_for_overwrite(call.bytes());
+    std::memcpy(apart.data(), call.in, call.bytes());
+    call.in = apart.data();
   }
   comm.run(call, Comm::template reducing<T, space_of<X>, Op>);
   out.write_back();
@@ -120,7 +120,8 @@ void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op
 /// max. With `.samples` an average is weighted by them, and a rank with 0 samples is not read; if
 /// all ranks have 0, nothing changes.
 ///
-/// Throws mismatch_error (on all ranks, `x` untouched), timeout_error, peer_lost_error, usage_error.
+/// Throws mismatch_error (on all ranks, `x` untouched), timeout_error, peer_lost_error,
+/// usage_error.
 template <communicator Comm, class X, reduce_op Op>
 void allreduce(const Comm& comm, X&& x, const Op& op, const allreduce_options& options = {}) {
   if constexpr (detail::expect_writable<X&&>())
@@ -150,15 +151,15 @@ void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
     if constexpr (same && detail::expect_reducible<Comm, Out, Op>()) {
       const auto from = detail::contiguous_of(in);
       const auto to = detail::contiguous_of(out);
-      std::string refused;
+      detail::text refused;
       if (from.count() != to.count())
-        refused = detail::text(
-            {"the output has ", to.count(), " elements, the input ", from.count()});
+        refused =
+            detail::text({"the output has ", to.count(), " elements, the input ", from.count()});
       else if (from.shape().ordered > 1 && to.shape().ordered > 1 &&
                from.shape().order_text() != to.shape().order_text())
         refused = detail::text({"the input is ", from.shape().order_text(), ", the output ",
                                 to.shape().order_text(), "; store both alike"});
-      detail::allreduce_bytes<Out>(comm, from, to, op, options, refused);
+      detail::allreduce_bytes<Out>(comm, from, to, op, options, std::move(refused));
     }
   }
 }

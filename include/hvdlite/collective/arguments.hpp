@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -71,11 +70,12 @@ constexpr bool expect_tensor() {
 template <class Out>
 constexpr bool expect_op_or_output() {
   using Bare = std::remove_cvref_t<Out>;
-  constexpr bool other = std::is_class_v<Bare> && !tensor<Out> && !tensor_expression<Out> &&
-                         !is_vector_bool_v<Bare>;
-  static_assert(!other,
-                "hvdlite: the third argument is neither an op (hvdlite::sum{}, ..., or a function as "
-                "hvdlite::user_op{name, f, identity}) nor a tensor to write to");
+  constexpr bool other =
+      std::is_class_v<Bare> && !tensor<Out> && !tensor_expression<Out> && !is_vector_bool_v<Bare>;
+  static_assert(
+      !other,
+      "hvdlite: the third argument is neither an op (hvdlite::sum{}, ..., or a function as "
+      "hvdlite::user_op{name, f, identity}) nor a tensor to write to");
   return !other;
 }
 
@@ -129,8 +129,8 @@ class contiguous {
   contiguous(const V& view, tensor_shape shape) : view_{view}, shape_{shape} {
     if constexpr (is_strided_buffer_v<V>) {
       if (!view.contiguous()) {
-        copy_ = std::make_unique_for_overwrite<T[]>(shape_.count());
-        pack(view_, copy_.get());
+        copy_.resize_for_overwrite(shape_.count() * sizeof(T));
+        pack(view_, packed());
       }
     }
   }
@@ -143,21 +143,20 @@ class contiguous {
   }
   const tensor_shape& shape() const { return shape_; }
   const std::byte* read() const {
-    return reinterpret_cast<const std::byte*>(copy_ ? copy_.get() : view_.data);
+    return copy_.empty() ? reinterpret_cast<const std::byte*>(view_.data) : copy_.data();
   }
-  std::byte* write() const {
-    if (copy_) return reinterpret_cast<std::byte*>(copy_.get());
-    return reinterpret_cast<std::byte*>(const_cast<T*>(view_.data));
-  }
+  std::byte* write() const { return const_cast<std::byte*>(read()); }
   void write_back() const {
     if constexpr (is_strided_buffer_v<V> && !std::is_const_v<typename V::element_type>)
-      if (copy_) unpack(copy_.get(), view_);
+      if (!copy_.empty()) unpack(reinterpret_cast<const T*>(copy_.data()), view_);
   }
 
  private:
+  T* packed() { return reinterpret_cast<T*>(copy_.data()); }
+
   V view_;
   tensor_shape shape_;
-  std::unique_ptr<T[]> copy_;
+  list<std::byte> copy_;  // empty if there is no need for one
 };
 
 template <class X>

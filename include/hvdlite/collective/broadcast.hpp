@@ -31,7 +31,7 @@ void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
     static_assert(served, "hvdlite: no backend of this communicator serves this memory space");
     if constexpr (served) {
       const auto memory = detail::contiguous_of(x);
-      std::string refused;
+      detail::text refused;
       if (options.root < 0 || options.root >= comm.size())
         refused = detail::text(
             {"root ", options.root, " is out of range; there are ranks 0 to ", comm.size() - 1});
@@ -52,7 +52,9 @@ void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
 /// The same with the root alone.
 template <communicator Comm, class X, std::integral Root>
 void broadcast(const Comm& comm, X&& x, Root root) {
-  hvdlite::broadcast(comm, std::forward<X>(x), broadcast_options{.root = std::in_range<int>(root) ? static_cast<int>(root) : -1});
+  hvdlite::broadcast(
+      comm, std::forward<X>(x),
+      broadcast_options{.root = std::in_range<int>(root) ? static_cast<int>(root) : -1});
 }
 
 }  // namespace hvdlite

@@ -45,31 +45,6 @@ using default_communicator = Communicator<local>;
 
 namespace detail {
 
-/// The communicators that end together, with their Environment or their launch.
-class lifetime {
- public:
-  HVDLITE_COLD void add(const std::shared_ptr<endpoint>& end) {
-    const std::lock_guard lock{mutex_};
-    for (auto& weak : members_)
-      if (weak.expired()) {
-        weak = end;
-        return;
-      }
-    members_.push_back(end);
-  }
-
-  HVDLITE_COLD void end(std::string_view why, std::string_view later) noexcept {
-    const std::lock_guard lock{mutex_};
-    for (const auto& weak : members_)
-      if (const auto member = weak.lock()) member->close(why, later);
-    members_.clear();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<endpoint>> members_;
-};
-
 /// Different for each communicator that this process makes, and random between processes.
 HVDLITE_COLD inline std::uint32_t new_epoch() {
   // The clock and an address that the system randomises: enough to keep processes apart.
@@ -98,10 +73,10 @@ HVDLITE_EXPORT inline const default_communicator*& thread_world() {
 /// default-constructed one, or the one that a non-member gets from `subset`, is empty: it has no
 /// ranks and every collective on it is a usage_error.
 ///
-/// Collective calls must be made by all ranks in the same order. A rank that ends its Environment, or
-/// unwinds, tells those that wait for it; one that merely drops its last handle does so on threads
-/// only, under MPI the others wait until their deadline. At a deadline, a call that the late rank
-/// enters in that moment may still succeed on some ranks.
+/// Collective calls must be made by all ranks in the same order. A rank that ends its Environment,
+/// or unwinds, tells those that wait for it; one that merely drops its last handle does so on
+/// threads only, under MPI the others wait until their deadline. At a deadline, a call that the
+/// late rank enters in that moment may still succeed on some ranks.
 template <backend... Backends>
 class Communicator {
  public:
@@ -114,17 +89,16 @@ class Communicator {
     requires(Backends::template accepts<H> || ...)
   explicit Communicator(const H& handle)
       : Communicator{channel_from<H, Backends...>(handle), settings::from_environment(),
-                     std::make_shared<detail::lifetime>()} {}
+                     std::shared_ptr<lifetime>{new lifetime}} {}
 
   /// Used by Environment and launch; collective over the channel's ranks, blocking.
-  HVDLITE_COLD Communicator(std::shared_ptr<channel> start_up, settings set,
-                            std::shared_ptr<detail::lifetime> life)
-      : life_{std::move(life)} {
+  HVDLITE_COLD Communicator(std::unique_ptr<channel> start_up, settings set,
+                            std::shared_ptr<lifetime> life) {
     placement where{std::move(start_up)};
     // All ranks agree about what is usable before anybody builds it, and about settings that shape
     // the protocol.
     struct offer {
-      std::array<bool, sizeof...(Backends)> usable;
+      bool usable[sizeof...(Backends)];
       check_level checks;
       std::size_t chunk_bytes;
       std::uint32_t epoch;
@@ -133,26 +107,23 @@ class Communicator {
                set.checks,
                set.chunk_bytes,
                detail::new_epoch()};
-    const auto all = where.start_up().exchange(std::as_bytes(std::span{&mine, 1}));
+    detail::list<offer> all{static_cast<std::size_t>(where.size())};
+    where.start_up().exchange(&mine, sizeof mine, all.data());
+    mine.epoch = all[0].epoch;
     for (std::size_t r = 0; r < all.size(); ++r) {
-      offer theirs{};
-      std::memcpy(&theirs, all[r].data(), sizeof theirs);
-      if (r == 0) mine.epoch = theirs.epoch;
+      const offer& theirs = all[r];
       if (theirs.checks != mine.checks || theirs.chunk_bytes != mine.chunk_bytes)
-        throw mismatch_error{detail::text(
-            {"communicator: rank ", where.rank(), " and rank ", r,
-             " were started with different HVDLITE_CHECKS or HVDLITE_CHUNK_BYTES; set them alike on "
-             "every rank"})};
-      for (std::size_t b = 0; b < mine.usable.size(); ++b)
+        detail::fail<mismatch_error>({"communicator: rank ", where.rank(), " and rank ", r,
+                                      " were started with different HVDLITE_CHECKS or "
+                                      "HVDLITE_CHUNK_BYTES; set them alike on "
+                                      "every rank"});
+      for (std::size_t b = 0; b < sizeof...(Backends); ++b)
         mine.usable[b] = mine.usable[b] && theirs.usable[b];
     }
-    std::vector<std::unique_ptr<any_backend>> made;
+    backend_list made;
     std::size_t index = 0;
-    (made.push_back(mine.usable[index++] ? std::make_unique<backend_model<Backends>>(where, set)
-                                         : nullptr),
-     ...);
-    end_ = std::make_shared<endpoint>(std::move(where), set, std::move(made), mine.epoch);
-    life_->add(end_);
+    (made.add<Backends>(mine.usable[index++], where, set), ...);
+    end_.reset(new endpoint{std::move(where), set, std::move(made), mine.epoch, std::move(life)});
   }
 
   /// Whether this process is a member; false for an empty handle.
@@ -165,11 +136,8 @@ class Communicator {
   int local_rank() const { return where().local_rank(); }
   int local_size() const { return where().local_size(); }
   /// The number among the ranks with the same local rank on all nodes, and their count.
-  int cross_rank() const {
-    const auto ranks = where().cross_ranks();
-    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
-  }
-  int cross_size() const { return static_cast<int>(where().cross_ranks().size()); }
+  int cross_rank() const { return where().cross_rank(); }
+  int cross_size() const { return where().cross_size(); }
   /// Whether all nodes have equally many ranks.
   bool is_homogeneous() const { return where().homogeneous(); }
 
@@ -186,15 +154,15 @@ class Communicator {
   /// out of range.
   Communicator subset(std::vector<int> ranks) const {
     std::sort(ranks.begin(), ranks.end());
-    std::string refused;
-    if (ranks.empty()) refused = "the list of ranks is empty; name at least one";
+    const detail::text listed = detail::ranks_text(ranks.data(), ranks.size());
+    detail::text refused;
+    if (ranks.empty()) refused = detail::text({"the list of ranks is empty; name at least one"});
     if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end())
-      refused = "a rank appears twice in the list " + detail::ranks_text(ranks);
+      refused = detail::text({"a rank appears twice in the list ", listed});
     for (const int r : ranks)
       if (r < 0 || r >= size())
-        refused =
-            detail::text({"rank ", r, " is out of range; there are ranks 0 to ", size() - 1});
-    announce("subset of ranks " + detail::ranks_text(ranks), refused);
+        refused = detail::text({"rank ", r, " is out of range; there are ranks 0 to ", size() - 1});
+    announce(detail::text({"subset of ranks ", listed}), refused);
     return part(std::binary_search(ranks.begin(), ranks.end(), rank()) ? 0 : -1, 0);
   }
 
@@ -220,7 +188,7 @@ class Communicator {
   }
 
   /// What this rank did last, oldest first. For the thread that makes the calls.
-  std::vector<event> recent_events() const { return end().recent(); }
+  std::vector<event> recent_events() const { return end().events().recent(); }
 
   const settings& configuration() const { return end().configuration(); }
 
@@ -231,8 +199,8 @@ class Communicator {
     if (e.where().size() == 1) return e.run(op, 0);
     for (std::size_t b = 0; b < allowed.size(); ++b)
       if (allowed[b] && !e.backend_name(b).empty()) return e.run(op, b);
-    throw usage_error{detail::text({e.prefix(op), "no backend that is usable here serves tensors in ",
-                                    op.space, " memory"})};
+    detail::fail<usage_error>(
+        {e.prefix(op), "no backend that is usable here serves tensors in ", op.space, " memory"});
   }
 
   /// Used by the verbs: the backends that can move, or reduce, such elements.
@@ -247,7 +215,7 @@ class Communicator {
 
  private:
   template <class H, class First, class... Rest>
-  static std::shared_ptr<channel> channel_from(const H& handle) {
+  static std::unique_ptr<channel> channel_from(const H& handle) {
     if constexpr (First::template accepts<H>)
       return First::channel_of(handle);
     else
@@ -259,8 +227,9 @@ class Communicator {
     return *end_;
   }
   [[noreturn]] HVDLITE_COLD static void fail_empty() {
-    throw usage_error{"this communicator is empty: this process is not a member of it, or it was "
-                      "default-constructed"};
+    detail::fail<usage_error>(
+        {"this communicator is empty: this process is not a member of it, or it was "
+         "default-constructed"});
   }
   const placement& where() const { return end().where(); }
 
@@ -271,7 +240,7 @@ class Communicator {
     return lowest;
   }
 
-  void announce(const std::string& what, const std::string& refused) const {
+  void announce(std::string_view what, std::string_view refused) const {
     operation op;
     op.verb = verb::split;
     op.name = what;
@@ -282,10 +251,9 @@ class Communicator {
   Communicator part(int color, int key) const {
     auto start_up = where().start_up().split(color, key);
     if (!start_up) return {};
-    return Communicator{std::move(start_up), configuration(), life_};
+    return Communicator{std::move(start_up), configuration(), end().life()};
   }
 
-  std::shared_ptr<detail::lifetime> life_;
   std::shared_ptr<endpoint> end_;
 };
 
@@ -329,7 +297,8 @@ template <class H>
   requires(!detail::is_communicator_v<H>)
 Communicator(const H&) -> Communicator<local
 #if HVDLITE_WITH_MPI
-                                       , mpi
+                                       ,
+                                       mpi
 #endif
                                        >;
 

@@ -3,15 +3,10 @@
 // current world serves code that has no communicator at hand.
 #pragma once
 
-#include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -23,18 +18,18 @@ namespace hvdlite {
 
 namespace detail {
 
-/// How many processes the launcher says there are; nothing if no launcher is known.
-HVDLITE_COLD inline std::optional<int> launcher_size() {
+/// How many processes the launcher says there are; 0 if it does not say, -1 if there is none.
+HVDLITE_COLD inline int launcher_size() {
   // Open MPI, MPICH and Intel MPI (Hydra), MVAPICH; srun sets one of these through its PMI plugins.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     const char* text = std::getenv(variable);
     if (text == nullptr) continue;
-    int size = 0;
-    const auto end = text + std::strlen(text);
-    if (std::from_chars(text, end, size).ptr == end && size > 0) return size;
+    char* end = nullptr;
+    const long size = std::strtol(text, &end, 10);
+    if (end != text && *end == '\0' && size > 0 && size < (1L << 30)) return static_cast<int>(size);
   }
   // PMIx alone (srun --mpi=pmix) says that there is a launcher, not how many it started.
-  return std::getenv("PMIX_RANK") != nullptr ? std::optional{0} : std::nullopt;
+  return std::getenv("PMIX_RANK") != nullptr ? 0 : -1;
 }
 
 /// The world of the process, shared by all Environments alive in it.
@@ -60,29 +55,30 @@ HVDLITE_COLD inline void prepare_process() {
 #endif
 }
 
-HVDLITE_COLD inline std::shared_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
-  const std::optional<int> launched = launcher_size();
+HVDLITE_COLD inline std::unique_ptr<channel> find_channel([[maybe_unused]] process_world& process) {
+  const int launched = launcher_size();
 #if HVDLITE_WITH_MPI
-  if (launched || mpi_session::running()) {
+  if (launched >= 0 || mpi_session::running()) {
     if (!mpi_session::running()) {
       mpi_session::instance().start();
       process.started_mpi = true;
     }
-    auto start_up = std::make_shared<mpi_channel>(MPI_COMM_WORLD);
-    if (launched.value_or(0) > 1 && start_up->size() == 1)
-      throw usage_error{
-          text({"the launcher started ", *launched,
-                " processes, but MPI says that this one is alone: the program was built with another "
-                "MPI than the mpirun that started it; use one MPI for both"})};
+    std::unique_ptr<channel> start_up{new mpi_channel{MPI_COMM_WORLD}};
+    if (launched > 1 && start_up->size() == 1)
+      detail::fail<usage_error>(
+          {"the launcher started ", launched,
+           " processes, but MPI says that this one is alone: the program was built with another "
+           "MPI than the mpirun that started it; use one MPI for both"});
     return start_up;
   }
 #else
-  if (launched.value_or(0) > 1)
-    throw usage_error{text({"the launcher started ", *launched,
-                            " processes, but this program was built without MPI: each would train "
-                            "alone; build with MPI and Boost.MPI, or start it once"})};
+  if (launched > 1)
+    detail::fail<usage_error>(
+        {"the launcher started ", launched,
+         " processes, but this program was built without MPI: each would train "
+         "alone; build with MPI and Boost.MPI, or start it once"});
 #endif
-  return std::make_shared<lone_channel>();
+  return std::unique_ptr<channel>{new lone_channel};
 }
 
 /// What a rank that failed does in the end.
@@ -101,10 +97,10 @@ HVDLITE_COLD inline int end_job(int rank, const char* what) {
 }  // namespace detail
 
 /// A program's membership in the job that its launcher started. Make one in main, before any
-/// collective, on the thread that will make them. Under mpirun (or where MPI runs already) the world
-/// is MPI's; else it is this process alone, and MPI is not even initialised. MPI that runs already
-/// is left running, and left as it is. Several Environments share one world; a new one may be made
-/// after the last has gone.
+/// collective, on the thread that will make them. Under mpirun (or where MPI runs already) the
+/// world is MPI's; else it is this process alone, and MPI is not even initialised. MPI that runs
+/// already is left running, and left as it is. Several Environments share one world; a new one may
+/// be made after the last has gone.
 ///
 /// The destructor ends the world and tells the other ranks: their calls that wait for this rank
 /// throw peer_lost_error at once. It does not wait for them.
@@ -120,7 +116,7 @@ class Environment {
     auto& process = detail::the_process();
     if (process.environments == 0) {
       const settings set = settings::from_environment();
-      auto life = std::make_shared<detail::lifetime>();
+      std::shared_ptr<lifetime> life{new lifetime};
       process.world = default_communicator{detail::find_channel(process), set, life};
       process.life = std::move(life);
       process.thread = std::this_thread::get_id();
@@ -143,8 +139,9 @@ class Environment {
     auto& process = detail::the_process();
     if (--process.environments != 0) return;
     const bool unwinding = std::uncaught_exceptions() > exceptions_;
-    process.life->end(unwinding ? "it is unwinding from an exception" : "it has ended its Environment",
-                      "the Environment has ended; make the calls while it lives");
+    process.life->end(
+        unwinding ? "it is unwinding from an exception" : "it has ended its Environment",
+        "the Environment has ended; make the calls while it lives");
 #if HVDLITE_WITH_MPI
     // A rank that failed must not wait in MPI_Finalize for ranks that wait for it: without that
     // call the launcher ends the job.
@@ -162,18 +159,20 @@ class Environment {
 };
 
 /// The communicator that code without one at hand means: the innermost `make_current` or `launch`
-/// of this thread, else the Environment's world on the thread that made it. Throws usage_error where
-/// there is none.
+/// of this thread, else the Environment's world on the thread that made it. Throws usage_error
+/// where there is none.
 HVDLITE_COLD inline default_communicator current_world() {
   if (const auto* world = detail::thread_world()) return *world;
   const auto& process = detail::the_process();
   if (process.environments == 0)
-    throw usage_error{"there is no current world: make an hvdlite::Environment in main (or call "
-                      "hvdlite::horovod::init) before, and keep it; in a thread of your own take one "
-                      "with `auto guard = communicator.make_current();`"};
+    detail::fail<usage_error>(
+        {"there is no current world: make an hvdlite::Environment in main (or call "
+         "hvdlite::horovod::init) before, and keep it; in a thread of your own take one "
+         "with `auto guard = communicator.make_current();`"});
   if (process.thread != std::this_thread::get_id())
-    throw usage_error{"there is no current world in this thread; take one with "
-                      "`auto guard = communicator.make_current();`"};
+    detail::fail<usage_error>(
+        {"there is no current world in this thread; take one with "
+         "`auto guard = communicator.make_current();`"});
   return process.world;
 }
 
@@ -185,8 +184,8 @@ inline bool has_current_world() {
 }
 
 /// Runs `f(environment)` with an Environment and returns its result (0 if it returns nothing) as
-/// main's. An exception is printed with the rank, the other ranks are told why, and the whole job is
-/// ended with status 1 (a moment later, so that they can say so).
+/// main's. An exception is printed with the rank, the other ranks are told why, and the whole job
+/// is ended with status 1 (a moment later, so that they can say so).
 template <class F>
 int guarded(int argc, char** argv, F&& f) {
   try {

@@ -21,17 +21,17 @@ struct launch_options {
   int ranks_per_node = 0;
 };
 
-/// Runs `f(world)`, or `f()` with the world as the current one, on `n` threads that are the ranks of
-/// a world, and returns when all have ended. The world consists of this process's threads also under
-/// mpirun. Each thread calls the same object `f`.
+/// Runs `f(world)`, or `f()` with the world as the current one, on `n` threads that are the ranks
+/// of a world, and returns when all have ended. The world consists of this process's threads also
+/// under mpirun. Each thread calls the same object `f`.
 ///
 /// If a rank throws, its peers' calls that wait for it throw peer_lost_error, and launch rethrows
 /// the exception of the lowest rank that did not merely lose a peer.
 template <class F>
 void launch(int n, F&& f, const launch_options& options = {}) {
-  if (n < 1) throw usage_error{detail::text({"launch: ", n, " ranks; expected at least 1"})};
+  if (n < 1) detail::fail<usage_error>({"launch: ", n, " ranks; expected at least 1"});
   const settings set = settings::from_environment();
-  std::vector<int> nodes(static_cast<std::size_t>(n));
+  detail::list<int> nodes{static_cast<std::size_t>(n)};
   for (int r = 0; r < n; ++r)
     nodes[static_cast<std::size_t>(r)] =
         options.ranks_per_node > 0 ? r / options.ranks_per_node : 0;
@@ -44,14 +44,13 @@ void launch(int n, F&& f, const launch_options& options = {}) {
   std::vector<outcome> outcomes(static_cast<std::size_t>(n));
   const auto run_rank = [&](int rank) noexcept {
     outcome& mine = outcomes[static_cast<std::size_t>(rank)];
-    const auto life = std::make_shared<detail::lifetime>();
+    const auto life = std::make_shared<lifetime>();
     std::string why = "it has returned from the function given to launch";
     default_communicator world;  // outlives the exception, so that peers are told what it says
     try {
-      world = default_communicator{
-          n == 1 ? std::shared_ptr<channel>{std::make_shared<lone_channel>()}
-                 : std::make_shared<thread_channel>(hub, rank),
-          set, life};
+      world = default_communicator{n == 1 ? std::unique_ptr<channel>{new lone_channel}
+                                          : std::unique_ptr<channel>{new thread_channel{hub, rank}},
+                                   set, life};
       const auto current = world.make_current();
       if constexpr (std::is_invocable_v<F&, const default_communicator&>)
         f(std::as_const(world));

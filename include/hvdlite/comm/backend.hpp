@@ -7,7 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -37,9 +36,9 @@ struct message {
   double weight = 1;
   message_kind kind = message_kind::check;
   std::uint8_t unused = 0;
-  std::uint16_t length = 0;   ///< of the payload
-  std::uint16_t part = 0;     ///< of a text
-  std::uint16_t parts = 0;    ///< that make up the text
+  std::uint16_t length = 0;  ///< of the payload
+  std::uint16_t part = 0;    ///< of a text
+  std::uint16_t parts = 0;   ///< that make up the text
   std::array<std::byte, payload_bytes> payload{};
 };
 static_assert(sizeof(message) == 64 && std::is_trivially_copyable_v<message>);
@@ -55,10 +54,12 @@ struct request {
 /// - `post` and `poll` never block; messages of one sender arrive in order. `post` may answer false
 ///   (no room right now), then it is called again later.
 /// - `start` and `progress` never block either. Data may move from the first call of `start` on.
-/// - `withdraw` gives a request up; legal at any time, and afterwards the backend serves only abort.
+/// - `withdraw` gives a request up; legal at any time, and afterwards the backend serves only
+/// abort.
 /// - `enter` throws usage_error if the calling thread may not use the backend.
 /// - `abort` tells the other ranks that this one takes part in nothing from call `sequence` on.
-/// - `drop`, if there is one, does so when the last handle of the communicator has gone in an orderly
+/// - `drop`, if there is one, does so when the last handle of the communicator has gone in an
+/// orderly
 ///   way: only for backends that can tell without messages, since nobody may be left to take them.
 template <class B>
 concept backend = std::constructible_from<B, const placement&, const settings&> &&
@@ -85,7 +86,6 @@ class any_backend {
   any_backend& operator=(const any_backend&) = delete;
   virtual ~any_backend() = default;
 
-  virtual std::string_view name() const = 0;
   virtual bool post(int to, const message& m) = 0;
   virtual bool poll(int& from, message& m) = 0;
   virtual request start(const operation& op, const reduction_terms& terms) = 0;
@@ -101,7 +101,6 @@ class backend_model final : public any_backend {
  public:
   backend_model(const placement& where, const settings& set) : backend_{where, set} {}
 
-  std::string_view name() const override { return B::name; }
   bool post(int to, const message& m) override { return backend_.post(to, m); }
   bool poll(int& from, message& m) override { return backend_.poll(from, m); }
   request start(const operation& op, const reduction_terms& terms) override {
@@ -119,6 +118,39 @@ class backend_model final : public any_backend {
 
  private:
   B backend_;
+};
+
+/// The backends of a communicator, in the order of preference. Owns them.
+class backend_list {
+ public:
+  struct entry {
+    any_backend* backend;   ///< null if it is not usable, or once cleared
+    std::string_view name;  ///< empty if it was not usable
+  };
+
+  backend_list() = default;
+  backend_list(backend_list&&) = default;
+  ~backend_list() { clear(); }
+
+  /// Makes the next one, if all ranks can use it.
+  template <backend B>
+  void add(bool usable, const placement& where, const settings& set) {
+    entries_.push_back({nullptr, {}});
+    if (usable) entries_.back() = {new backend_model<B>{where, set}, B::name};
+  }
+  const entry& operator[](std::size_t i) const { return entries_[i]; }
+  /// The first that is usable, or null.
+  any_backend* first() const {
+    for (const entry& e : entries_)
+      if (e.backend != nullptr) return e.backend;
+    return nullptr;
+  }
+  void clear() {
+    for (entry& e : entries_) delete std::exchange(e.backend, nullptr);
+  }
+
+ private:
+  detail::list<entry> entries_;
 };
 
 }  // namespace hvdlite

@@ -11,10 +11,9 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/comm/segment.hpp>
@@ -25,19 +24,17 @@ namespace detail {
 
 /// What the threads of one communicator share.
 struct thread_hub {
-  thread_hub(std::vector<int> node_of_rank, std::size_t chunk_bytes)
-      : nodes{std::move(node_of_rank)},
-        shared{static_cast<int>(nodes.size()), chunk_bytes},
-        contributions(nodes.size()) {}
+  thread_hub(list<int> node_of_rank, std::size_t chunk_bytes)
+      : nodes{std::move(node_of_rank)}, shared{static_cast<int>(nodes.size()), chunk_bytes} {}
 
-  std::vector<int> nodes;
+  list<int> nodes;
   segment shared;
 
-  // The start-up exchange: rare, so a lock serves. Two rounds take turns in `results`.
+  // The start-up exchange: rare, so a lock serves. A rank that is late to take one round's bytes
+  // finds them while others give those of the next: rounds take turns.
   std::mutex mutex;
   std::condition_variable changed;
-  exchanged contributions;
-  exchanged results;
+  list<std::byte> contributions[2];
   std::size_t arrived = 0;
   std::uint64_t round = 0;
   std::string lost;  ///< why no exchange can complete any more
@@ -51,42 +48,43 @@ class thread_channel final : public channel {
   thread_channel(std::shared_ptr<detail::thread_hub> hub, int rank)
       : hub_{std::move(hub)}, rank_{rank} {}
 
-  HVDLITE_COLD exchanged exchange(std::span<const std::byte> mine) override {
+  HVDLITE_COLD void exchange(const void* mine, std::size_t bytes, void* all) override {
     std::unique_lock lock{hub_->mutex};
     const std::uint64_t round = hub_->round;
-    hub_->contributions[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
-    if (++hub_->arrived == hub_->nodes.size()) {
-      hub_->results = hub_->contributions;
+    auto& given = hub_->contributions[round % 2];
+    const std::size_t n = hub_->nodes.size();
+    given.resize_for_overwrite(n * bytes);
+    if (bytes != 0)
+      std::memcpy(given.data() + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
+    if (++hub_->arrived == n) {
       hub_->arrived = 0;
       ++hub_->round;
       hub_->changed.notify_all();
     } else {
-      hub_->changed.wait(lock, [&] { return hub_->round != round || !hub_->lost.empty(); });
+      while (hub_->round == round && hub_->lost.empty()) hub_->changed.wait(lock);
       if (hub_->round == round) throw peer_lost_error{hub_->lost};
     }
-    return hub_->results;  // the next round cannot end before this rank has joined it
+    // `given` is used again in the round after the next, which this rank has to join before.
+    if (bytes != 0) std::memcpy(all, given.data(), n * bytes);
   }
 
-  HVDLITE_COLD std::shared_ptr<channel> split(int color, int key) override {
+  HVDLITE_COLD std::unique_ptr<channel> split(int color, int key) override {
     struct entry {
       int color, key, rank;
       std::shared_ptr<detail::thread_hub>* made;  // by the first member, read by the others
     };
-    const auto gather = [&](const entry& e) {
-      std::vector<entry> all;
-      for (const auto& bytes : exchange(std::as_bytes(std::span{&e, 1})))
-        std::memcpy(&all.emplace_back(), bytes.data(), sizeof e);
-      return all;
-    };
+    const auto n = hub_->nodes.size();
+    detail::list<entry> all{n};
+    entry mine{color, key, rank_, nullptr};
+    exchange(&mine, sizeof mine, all.data());
     // A member's new rank is the number of members before it in the order of (key, old rank).
-    const std::vector<entry> asked = gather({color, key, rank_, nullptr});
-    std::vector<int> members(asked.size());  // old ranks by new ones
+    detail::list<int> members{n};  // old ranks by new ones
     int my_rank = 0;
     std::size_t count = 0;
-    for (const entry& e : asked) {
+    for (const entry& e : all) {
       if (e.color != color) continue;
       std::size_t before = 0;
-      for (const entry& o : asked)
+      for (const entry& o : all)
         if (o.color == color && (o.key < e.key || (o.key == e.key && o.rank < e.rank))) ++before;
       members[before] = e.rank;
       if (e.rank == rank_) my_rank = static_cast<int>(before);
@@ -95,24 +93,25 @@ class thread_channel final : public channel {
 
     std::shared_ptr<detail::thread_hub> made;
     if (color >= 0 && my_rank == 0) {
-      std::vector<int> nodes(count);
+      detail::list<int> nodes{count};
       for (std::size_t i = 0; i < count; ++i)
         nodes[i] = hub_->nodes[static_cast<std::size_t>(members[i])];
-      made = std::make_shared<detail::thread_hub>(std::move(nodes), hub_->shared.chunk_bytes());
+      made.reset(new detail::thread_hub{std::move(nodes), hub_->shared.chunk_bytes()});
     }
-    const auto all = gather({color, key, rank_, &made});
-    std::shared_ptr<channel> result;
+    mine.made = &made;
+    exchange(&mine, sizeof mine, all.data());
+    std::unique_ptr<channel> result;
     if (color >= 0) {
       if (!made) made = *all[static_cast<std::size_t>(members[0])].made;
-      result = std::make_shared<thread_channel>(made, my_rank);
+      result.reset(new thread_channel{made, my_rank});
     }
-    exchange({});  // nobody's `made` goes before all have read it
+    exchange(nullptr, 0, nullptr);  // nobody's `made` goes before all have read it
     return result;
   }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(hub_->nodes.size()); }
-  std::vector<int> nodes() const override { return hub_->nodes; }
+  int node_of(int rank) const override { return hub_->nodes[static_cast<std::size_t>(rank)]; }
 
   void leave(std::string_view why) noexcept override {
     const std::lock_guard lock{hub_->mutex};
@@ -147,9 +146,9 @@ class local {
       : hub_{dynamic_cast<const thread_channel&>(where.start_up()).hub()},
         rank_{where.rank()},
         size_{where.size()},
-        evaluate_{reduction_tree{where.nodes()}},
-        leaves_(static_cast<std::size_t>(size_)),
-        told_(static_cast<std::size_t>(size_)) {}
+        evaluate_{reduction_tree{where.nodes().data(), size_}},
+        leaves_{static_cast<std::size_t>(size_)},
+        told_{static_cast<std::size_t>(size_)} {}
 
   bool post(int to, const message& m) { return hub_->shared.post(rank_, to, m); }
 
@@ -227,9 +226,10 @@ class local {
     if (chunk >= segment::buffers &&
         !all_reached(&segment::control::reduced, chunk - segment::buffers + 1))
       return false;
-    const bool sends = op_->verb == verb::broadcast
-                           ? rank_ == op_->root
-                           : op_->reduces() && terms_->ranks[static_cast<std::size_t>(rank_)].present;
+    const bool sends =
+        op_->verb == verb::broadcast
+            ? rank_ == op_->root
+            : op_->reduces() && terms_->ranks[static_cast<std::size_t>(rank_)].present;
     const std::size_t bytes = elements_of(filled_) * op_->element_bytes;
     if (sends && bytes != 0)
       std::memcpy(hub_->shared.slot(rank_, chunk), op_->in + offset_of(filled_), bytes);
@@ -260,7 +260,7 @@ class local {
             term.factor};
       }
       std::byte* const to = everyone_ ? op_->out + offset_of(reduced_) : hub_->shared.result(chunk);
-      evaluate_(*op_->kernels, op_->op_context, leaves_, to + begin * op_->element_bytes,
+      evaluate_(*op_->kernels, op_->op_context, leaves_.data(), to + begin * op_->element_bytes,
                 end - begin, terms_->root);
     }
     publish(&segment::control::reduced, chunk + 1);
@@ -330,8 +330,8 @@ class local {
   int size_;
   int next_ = 0;  // whose mailbox was looked at last
   tree_evaluator evaluate_;
-  std::vector<leaf> leaves_;
-  std::vector<std::uint16_t> told_;  // pieces of each rank's reason that poll has handed out
+  detail::list<leaf> leaves_;
+  detail::list<std::uint16_t> told_;  // pieces of each rank's reason that poll has handed out
 
   // The operation in progress.
   const operation* op_ = nullptr;

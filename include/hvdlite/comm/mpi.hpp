@@ -14,24 +14,20 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/mpi/environment.hpp>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/text.hpp>
 
 namespace boost::mpi {
-class communicator;  // a program that hands one over has included its header, the costliest of these
+class communicator;  // whoever hands one over has included its header, the costliest of all
 }
 
 namespace hvdlite {
@@ -39,11 +35,10 @@ namespace hvdlite {
 namespace detail {
 
 [[noreturn]] HVDLITE_COLD inline void throw_mpi_error(int code, const char* function) {
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  throw transport_error{detail::text(
-      {function, ": ", std::string_view{text.data(), static_cast<std::size_t>(length)}})};
+  MPI_Error_string(code, text, &length);
+  detail::fail<transport_error>({function, ": ", text});
 }
 
 /// Turns an MPI error code into an exception with MPI's own text.
@@ -72,11 +67,12 @@ class mpi_session {
 
   HVDLITE_COLD void start() {
     if (mpi_finalized())
-      throw usage_error{"MPI has been finalized already, and cannot be started again in a process; "
-                        "end the Environment before MPI_Finalize, or let hvdlite start MPI"};
+      detail::fail<usage_error>(
+          {"MPI has been finalized already, and cannot be started again in a process; "
+           "end the Environment before MPI_Finalize, or let hvdlite start MPI"});
     if (boost::mpi::environment::initialized()) return;
-    environment_ = std::make_unique<boost::mpi::environment>(boost::mpi::threading::funneled,
-                                                             /*abort_on_exception=*/false);
+    environment_ = new boost::mpi::environment{boost::mpi::threading::funneled,
+                                               /*abort_on_exception=*/false};
     // Boost makes errors on the world return; that is the user's communicator, ours have their own.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   }
@@ -90,16 +86,14 @@ class mpi_session {
  private:
   mpi_session() = default;
   ~mpi_session() {
-    if (!environment_ || mpi_finalized()) return;
-    if (alive_ != 0)
-      static_cast<void>(environment_.release());
-    else
-      // Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when
-      // one rank dies while another is inside MPI_Finalize.
-      MPI_Barrier(MPI_COMM_WORLD);
+    if (environment_ == nullptr || alive_ != 0) return;
+    // Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when
+    // one rank dies while another is inside MPI_Finalize.
+    if (!mpi_finalized()) MPI_Barrier(MPI_COMM_WORLD);
+    delete environment_;
   }
 
-  std::unique_ptr<boost::mpi::environment> environment_;
+  boost::mpi::environment* environment_ = nullptr;
   int alive_ = 0;
 };
 
@@ -109,9 +103,7 @@ class mpi_session {
 class mpi_channel final : public channel {
  public:
   /// Collective over `comm`, which stays the caller's.
-  HVDLITE_COLD explicit mpi_channel(MPI_Comm comm) : comm_{duplicate(comm)} {
-    find_nodes();
-  }
+  HVDLITE_COLD explicit mpi_channel(MPI_Comm comm) : comm_{duplicate(comm)} { find_nodes(); }
 
   ~mpi_channel() override {
     // MPI uses the number of a freed communicator again, and would take messages that nobody has
@@ -119,37 +111,25 @@ class mpi_channel final : public channel {
     if (!has_messages_ && !detail::mpi_finalized()) MPI_Comm_free(&comm_);
   }
 
-  HVDLITE_COLD exchanged exchange(std::span<const std::byte> mine) override {
-    const auto n = static_cast<std::size_t>(size());
-    std::vector<int> lengths(n), offsets(n);
-    const int length = static_cast<int>(mine.size());
-    detail::check_mpi(
-        MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_),
-        "MPI_Allgather");
-    for (std::size_t r = 1; r < n; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
-    std::vector<std::byte> all(static_cast<std::size_t>(offsets[n - 1] + lengths[n - 1]));
-    detail::check_mpi(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(),
-                                     offsets.data(), MPI_BYTE, comm_),
-                      "MPI_Allgatherv");
-    exchanged result(n);
-    for (std::size_t r = 0; r < n; ++r)
-      result[r].assign(all.begin() + offsets[r], all.begin() + offsets[r] + lengths[r]);
-    return result;
+  HVDLITE_COLD void exchange(const void* mine, std::size_t bytes, void* all) override {
+    const int count = static_cast<int>(bytes);
+    detail::check_mpi(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm_),
+                      "MPI_Allgather");
   }
 
-  HVDLITE_COLD std::shared_ptr<channel> split(int color, int key) override {
+  HVDLITE_COLD std::unique_ptr<channel> split(int color, int key) override {
     MPI_Comm part = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part),
                       "MPI_Comm_split");
     if (part == MPI_COMM_NULL) return nullptr;
-    auto result = std::make_shared<mpi_channel>(part);
+    std::unique_ptr<channel> result{new mpi_channel{part}};
     detail::check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
     return result;
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::vector<int> nodes() const override { return nodes_; }
+  int node_of(int rank) const override { return nodes_[static_cast<std::size_t>(rank)]; }
 
   void leave(std::string_view) noexcept override { has_messages_ = true; }
   void leaves_messages() noexcept override { has_messages_ = true; }
@@ -159,14 +139,17 @@ class mpi_channel final : public channel {
  private:
   HVDLITE_COLD static MPI_Comm duplicate(MPI_Comm comm) {
     if (!detail::mpi_session::running())
-      throw usage_error{"an MPI communicator was given, but MPI is not running: call MPI_Init, or "
-                        "make an Environment, before"};
+      detail::fail<usage_error>(
+          {"an MPI communicator was given, but MPI is not running: call MPI_Init, or "
+           "make an Environment, before"});
     if (comm == MPI_COMM_NULL)
-      throw usage_error{"MPI_COMM_NULL was given: this process is not a member of the communicator"};
+      detail::fail<usage_error>(
+          {"MPI_COMM_NULL was given: this process is not a member of the communicator"});
     int two_groups = 0;
     detail::check_mpi(MPI_Comm_test_inter(comm, &two_groups), "MPI_Comm_test_inter");
     if (two_groups != 0)
-      throw usage_error{"an intercommunicator was given; merge its groups by MPI_Intercomm_merge"};
+      detail::fail<usage_error>(
+          {"an intercommunicator was given; merge its groups by MPI_Intercomm_merge"});
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
@@ -177,9 +160,8 @@ class mpi_channel final : public channel {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     MPI_Comm node = MPI_COMM_NULL;
-    detail::check_mpi(
-        MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-        "MPI_Comm_split_type");
+    detail::check_mpi(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+                      "MPI_Comm_split_type");
     int lowest = rank();  // the lowest rank of a node is its number
     detail::check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast");
     nodes_.resize(static_cast<std::size_t>(size()));
@@ -192,7 +174,7 @@ class mpi_channel final : public channel {
   bool has_messages_ = false;
   int rank_ = 0;
   int size_ = 1;
-  std::vector<int> nodes_;
+  detail::list<int> nodes_;
 };
 
 /// Ranks that are MPI processes. Serves every element and op in host memory.
@@ -208,8 +190,8 @@ class mpi {
   template <class H>
   static constexpr bool accepts =
       std::same_as<H, MPI_Comm> || std::same_as<H, boost::mpi::communicator>;
-  static std::shared_ptr<channel> channel_of(const auto& handle) {
-    return std::make_shared<mpi_channel>(MPI_Comm(handle));
+  static std::unique_ptr<channel> channel_of(const auto& handle) {
+    return std::unique_ptr<channel>{new mpi_channel{MPI_Comm(handle)}};
   }
 
   static bool usable(const placement& where) {
@@ -221,9 +203,10 @@ class mpi {
         rank_{where.rank()},
         size_{where.size()},
         chunk_bytes_{set.chunk_bytes},
-        evaluate_{reduction_tree{where.nodes()}},
-        leaves_(static_cast<std::size_t>(size_)),
-        outbox_(static_cast<std::size_t>(size_) * 8) {
+        evaluate_{reduction_tree{where.nodes().data(), size_}},
+        leaves_{static_cast<std::size_t>(size_)} {
+    outbox_.resize_for_overwrite(ranks() * 8);
+    outbox_.clear();
     detail::check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
     detail::check_mpi(MPI_Recv_init(&inbox_, sizeof inbox_, MPI_BYTE, MPI_ANY_SOURCE, control_tag,
                                     comm_, &inbox_request_),
@@ -240,33 +223,25 @@ class mpi {
     MPI_Cancel(&inbox_request_);
     MPI_Wait(&inbox_request_, MPI_STATUS_IGNORE);
     MPI_Request_free(&inbox_request_);
-    for (auto& slot : outbox_) {
+    for (outgoing* slot : outbox_) {
       int sent = 1;
-      if (slot.request != MPI_REQUEST_NULL) MPI_Test(&slot.request, &sent, MPI_STATUS_IGNORE);
+      if (slot->request != MPI_REQUEST_NULL) MPI_Test(&slot->request, &sent, MPI_STATUS_IGNORE);
       // Not yet taken by a peer that may never come: the memory must outlive the request.
-      if (sent == 0) {
-        static_cast<void>(slot.text.release());
-        MPI_Request_free(&slot.request);
-      }
+      if (sent == 0)
+        MPI_Request_free(&slot->request);
+      else
+        delete slot;
     }
   }
 
   bool post(int to, const message& m) {
-    for (std::size_t turn = 0; turn < outbox_.size(); ++turn) {
-      outgoing& slot = outbox_[next_out_];
-      next_out_ = next_out_ + 1 == outbox_.size() ? 0 : next_out_ + 1;
-      if (slot.request != MPI_REQUEST_NULL) {
-        int sent = 0;
-        detail::check_mpi(MPI_Test(&slot.request, &sent, MPI_STATUS_IGNORE), "MPI_Test");
-        if (sent == 0) continue;
-      }
-      *slot.text = m;
-      detail::check_mpi(MPI_Isend(slot.text.get(), sizeof m, MPI_BYTE, to, control_tag, comm_,
-                                  &slot.request),
-                        "MPI_Isend");
-      return true;
-    }
-    return false;
+    outgoing* slot = free_slot();
+    if (slot == nullptr) return false;
+    slot->text = m;
+    detail::check_mpi(
+        MPI_Isend(&slot->text, sizeof m, MPI_BYTE, to, control_tag, comm_, &slot->request),
+        "MPI_Isend");
+    return true;
   }
 
   bool poll(int& from, message& m) {
@@ -295,7 +270,7 @@ class mpi {
       const std::size_t bytes =
           ranks() * (std::min)(per_piece_, (std::max)(slice, std::size_t{1})) * element;
       for (window& w : windows_)
-        if (w.staging.size() < bytes) w.staging.resize(bytes);
+        if (w.staging.size() < bytes) w.staging.resize_for_overwrite(bytes);
     }
     return request{0};
   }
@@ -303,7 +278,7 @@ class mpi {
   /// Pieces are in flight side by side, but enter each of their stages in order: messages between
   /// two ranks with one tag then match in that order.
   state progress(request&) {
-    while (started_ < pieces_ && started_ - finished_ < windows_.size()) {
+    while (started_ < pieces_ && started_ - finished_ < windows) {
       window& w = window_of(started_);
       w.stage = 1;
       op_->reduces() ? send_leaves(started_, w) : receive_from_parent(started_, w);
@@ -339,9 +314,10 @@ class mpi {
     int is_main = 0;
     detail::check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
     if (is_main == 0)
-      throw usage_error{"called from a thread that did not initialise MPI, and MPI was initialised "
-                        "for one thread only; call from that thread, or initialise MPI with "
-                        "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"};
+      detail::fail<usage_error>(
+          {"called from a thread that did not initialise MPI, and MPI was initialised "
+           "for one thread only; call from that thread, or initialise MPI with "
+           "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"});
   }
 
   HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept try {
@@ -372,16 +348,17 @@ class mpi {
   /// Up to here all ranks get all leaves: one exchange instead of two.
   static constexpr std::size_t everyone_bytes = 4096 - 128;
 
+  /// A message on its way: at an address of its own, which MPI may read for longer than this lives.
   struct outgoing {
-    std::unique_ptr<message> text = std::make_unique<message>();
+    message text;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
   /// A piece in flight.
   struct window {
     int stage = 0;  // 1: leaves on their way, 2: results on their way
-    std::vector<MPI_Request> requests;
-    std::vector<std::byte> staging;  // the leaves of the other ranks
+    detail::list<MPI_Request> requests;
+    detail::list<std::byte> staging;  // the leaves of the other ranks
   };
 
   struct range {
@@ -390,7 +367,23 @@ class mpi {
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(size_); }
-  window& window_of(std::size_t piece) { return windows_[piece % windows_.size()]; }
+
+  /// Null if too many messages are on their way.
+  outgoing* free_slot() {
+    for (std::size_t turn = 0; turn < outbox_.size(); ++turn) {
+      outgoing* slot = outbox_[next_out_];
+      next_out_ = next_out_ + 1 == outbox_.size() ? 0 : next_out_ + 1;
+      int sent = 1;
+      if (slot->request != MPI_REQUEST_NULL)
+        detail::check_mpi(MPI_Test(&slot->request, &sent, MPI_STATUS_IGNORE), "MPI_Test");
+      if (sent != 0) return slot;
+    }
+    if (outbox_.size() == ranks() * 8) return nullptr;
+    outbox_.push_back(new outgoing);  // the list has the room
+    return outbox_.back();
+  }
+
+  window& window_of(std::size_t piece) { return windows_[piece % windows]; }
 
   /// The elements of `piece` within the slice of `owner`; all slices have the same owner if all
   /// ranks evaluate everything.
@@ -404,21 +397,24 @@ class mpi {
     return {begin, (std::min)(begin + per_piece_, slice.end)};
   }
 
-  void send(const std::byte* base, range r, int to, int tag, window& w) {
-    if (r.empty()) return;
-    detail::check_mpi(
-        MPI_Isend(base + r.begin * op_->element_bytes,
-                  static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE, to, tag,
-                  comm_, &w.requests.emplace_back(MPI_REQUEST_NULL)),
-        "MPI_Isend");
+  static MPI_Request* new_request(window& w) {
+    w.requests.push_back(MPI_REQUEST_NULL);
+    return &w.requests.back();
   }
 
-  void receive(std::byte* to, range r, int from, int tag, window& w) {
+  HVDLITE_OUT_OF_LINE void send(const std::byte* base, range r, int to, int tag, window& w) {
     if (r.empty()) return;
-    detail::check_mpi(
-        MPI_Irecv(to, static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE, from,
-                  tag, comm_, &w.requests.emplace_back(MPI_REQUEST_NULL)),
-        "MPI_Irecv");
+    detail::check_mpi(MPI_Isend(base + r.begin * op_->element_bytes,
+                                static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE,
+                                to, tag, comm_, new_request(w)),
+                      "MPI_Isend");
+  }
+
+  HVDLITE_OUT_OF_LINE void receive(std::byte* to, range r, int from, int tag, window& w) {
+    if (r.empty()) return;
+    detail::check_mpi(MPI_Irecv(to, static_cast<int>((r.end - r.begin) * op_->element_bytes),
+                                MPI_BYTE, from, tag, comm_, new_request(w)),
+                      "MPI_Irecv");
   }
 
   bool complete(window& w) {
@@ -450,12 +446,13 @@ class mpi {
     const range mine = piece_of(piece, rank_);
     const std::size_t offset = mine.begin * op_->element_bytes;
     for (int r = 0; r < size_; ++r)
-      leaves_[static_cast<std::size_t>(r)] = {
-          !present(r) ? nullptr : r == rank_ ? op_->in + offset : staging_of(w, r),
-          terms_->ranks[static_cast<std::size_t>(r)].factor};
+      leaves_[static_cast<std::size_t>(r)] = {!present(r)  ? nullptr
+                                              : r == rank_ ? op_->in + offset
+                                                           : staging_of(w, r),
+                                              terms_->ranks[static_cast<std::size_t>(r)].factor};
     if (!mine.empty())
-      evaluate_(*op_->kernels, op_->op_context, leaves_, op_->out + offset, mine.end - mine.begin,
-                terms_->root);
+      evaluate_(*op_->kernels, op_->op_context, leaves_.data(), op_->out + offset,
+                mine.end - mine.begin, terms_->root);
     if (everyone_) return;
     for (int step = 1; step < size_; ++step) {
       const int from = (rank_ + size_ - step) % size_;
@@ -490,17 +487,18 @@ class mpi {
   std::size_t chunk_bytes_;
   int thread_level_ = MPI_THREAD_SINGLE;
   tree_evaluator evaluate_;
-  std::vector<leaf> leaves_;
+  detail::list<leaf> leaves_;
 
   message inbox_;
   MPI_Request inbox_request_ = MPI_REQUEST_NULL;
-  std::vector<outgoing> outbox_;
-  std::size_t next_out_ = 0;
+  detail::list<outgoing*> outbox_;  // some are free
+  std::size_t next_out_ = 0;        // the one to look at first
 
   // The operation in progress.
   const operation* op_ = nullptr;
   const reduction_terms* terms_ = nullptr;
-  std::array<window, 4> windows_;
+  static constexpr std::size_t windows = 4;
+  window windows_[windows];
   std::size_t per_piece_ = 1;
   std::size_t pieces_ = 0, started_ = 0, finished_ = 0;
   bool everyone_ = false;

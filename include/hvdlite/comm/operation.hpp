@@ -5,8 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 
 #include <hvdlite/core/element.hpp>
@@ -56,14 +54,15 @@ struct operation {
   bool reduces() const { return kernels != nullptr; }
 };
 
-/// What the check phase adds to a reduction: every rank's factor and how to finish. `leaves[r].data`
-/// is for the backend to set, except that of a rank with weight 0, whose `present` is false.
+/// What the check phase adds to a reduction: every rank's factor and how to finish.
+/// `leaves[r].data` is for the backend to set, except that of a rank with weight 0, whose `present`
+/// is false.
 struct reduction_terms {
   struct term {
     double factor = 1;
     bool present = true;
   };
-  std::span<const term> ranks;
+  const term* ranks;  ///< one per rank
   root_scale root;
 };
 

@@ -3,21 +3,16 @@
 // talk before any backend exists. Backends are chosen and built from a placement.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <memory>
-#include <span>
-#include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/list.hpp>
 
 namespace hvdlite {
-
-/// The bytes of every rank, in rank order.
-using exchanged = std::vector<std::vector<std::byte>>;
 
 /// How ranks reach each other at start-up. One object per rank and communicator; implemented for
 /// threads (comm/local), MPI (comm/mpi), and a single process (below).
@@ -28,15 +23,17 @@ class channel {
   channel& operator=(const channel&) = delete;
   virtual ~channel() = default;
 
-  /// Collective, blocking: hands `mine` to everybody. Throws peer_lost_error if a rank is gone.
-  virtual exchanged exchange(std::span<const std::byte> mine) = 0;
+  /// Collective, blocking: every rank hands `bytes` bytes, as many as the others, to everybody;
+  /// `all` has room for those of all ranks, in rank order. Throws peer_lost_error if a rank is
+  /// gone.
+  virtual void exchange(const void* mine, std::size_t bytes, void* all) = 0;
   /// Collective, blocking: a channel for the ranks with the same `color`, in the order of their
   /// ranks here among themselves after sorting by `key`; null for a negative color.
-  virtual std::shared_ptr<channel> split(int color, int key) = 0;
+  virtual std::unique_ptr<channel> split(int color, int key) = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// A number that is the same for, and only for, ranks of this channel on one node.
-  virtual std::vector<int> nodes() const = 0;
+  virtual int node_of(int rank) const = 0;
   /// This rank takes no part any more, although others may wait for it; those that wait in
   /// `exchange` are told. Never blocks.
   virtual void leave(std::string_view /*why*/) noexcept {}
@@ -47,60 +44,67 @@ class channel {
 /// The channel of a world of one.
 class lone_channel final : public channel {
  public:
-  exchanged exchange(std::span<const std::byte> mine) override {
-    return {{mine.begin(), mine.end()}};
+  void exchange(const void* mine, std::size_t bytes, void* all) override {
+    if (bytes != 0) std::memcpy(all, mine, bytes);
   }
-  std::shared_ptr<channel> split(int color, int) override {
-    return color < 0 ? nullptr : std::make_shared<lone_channel>();
+  std::unique_ptr<channel> split(int color, int) override {
+    return std::unique_ptr<channel>{color < 0 ? nullptr : new lone_channel};
   }
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::vector<int> nodes() const override { return {0}; }
+  int node_of(int) const override { return 0; }
 };
 
 /// Ranks, nodes, and the channel. Local ranks are those on the same node, cross ranks those with
 /// the same local rank on all nodes, as Horovod has them.
 class placement {
  public:
-  explicit placement(std::shared_ptr<channel> start_up)
+  explicit placement(std::unique_ptr<channel> start_up)
       : channel_{std::move(start_up)},
         rank_{channel_->rank()},
-        nodes_{channel_->nodes()} {}
+        nodes_{static_cast<std::size_t>(channel_->size())} {
+    for (int r = 0; r < size(); ++r) nodes_[static_cast<std::size_t>(r)] = channel_->node_of(r);
+  }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(nodes_.size()); }
   /// The node of each rank, in numbers without meaning but equality.
-  std::span<const int> nodes() const { return nodes_; }
-  int node() const { return nodes_[static_cast<std::size_t>(rank_)]; }
+  const detail::list<int>& nodes() const { return nodes_; }
+  int node() const { return node_of(rank_); }
   int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
 
   int local_rank() const { return local_rank_of(rank_); }
-  int local_size() const {
-    return static_cast<int>(std::count(nodes_.begin(), nodes_.end(), node()));
-  }
-  int local_rank_of(int rank) const {
-    return static_cast<int>(std::count(nodes_.begin(), nodes_.begin() + rank, node_of(rank)));
-  }
-  /// The ranks with this rank's local rank, one per node that has so many.
-  std::vector<int> cross_ranks() const {
-    std::vector<int> result;
-    for (int other = 0; other < size(); ++other)
-      if (local_rank_of(other) == local_rank()) result.push_back(other);
-    return result;
-  }
+  int local_size() const { return ranks_on(node(), size()); }
+  int local_rank_of(int rank) const { return ranks_on(node_of(rank), rank); }
+  int cross_rank() const { return local_peers(rank_); }
+  int cross_size() const { return local_peers(size()); }
   /// Whether all nodes have equally many ranks.
   bool homogeneous() const {
-    return std::all_of(nodes_.begin(), nodes_.end(), [&](int other) {
-      return std::count(nodes_.begin(), nodes_.end(), other) == local_size();
-    });
+    for (const int other : nodes_)
+      if (ranks_on(other, size()) != local_size()) return false;
+    return true;
   }
 
   channel& start_up() const { return *channel_; }
 
  private:
-  std::shared_ptr<channel> channel_;
+  /// How many of the first `count` ranks are on `node`.
+  int ranks_on(int node, int count) const {
+    int result = 0;
+    for (int r = 0; r < count; ++r) result += node_of(r) == node ? 1 : 0;
+    return result;
+  }
+  /// How many of the first `count` ranks have this rank's local rank, one per node that has so
+  /// many.
+  int local_peers(int count) const {
+    int result = 0;
+    for (int r = 0; r < count; ++r) result += local_rank_of(r) == local_rank() ? 1 : 0;
+    return result;
+  }
+
+  std::unique_ptr<channel> channel_;
   int rank_;
-  std::vector<int> nodes_;
+  detail::list<int> nodes_;
 };
 
 }  // namespace hvdlite

@@ -22,14 +22,16 @@ namespace hvdlite {
 class segment {
  public:
   static constexpr std::size_t line = 64;
-  static constexpr std::size_t mailbox_slots = 64;  ///< a call and its description after a mismatch fit
-  static constexpr std::size_t buffers = 2;  ///< of each slot and of the result: fill one, drain one
+  static constexpr std::size_t mailbox_slots =
+      64;  ///< a call and its description after a mismatch fit
+  static constexpr std::size_t buffers =
+      2;  ///< of each slot and of the result: fill one, drain one
 
   /// The flags of one rank. Counters count chunks since the segment was made.
   struct control {
-    alignas(line) std::atomic<std::uint64_t> filled{0};   ///< chunks that are in its slot
-    alignas(line) std::atomic<std::uint64_t> reduced{0};  ///< chunks it has finished to read
-    alignas(line) std::atomic<std::uint64_t> drained{0};  ///< chunks whose result it has taken
+    alignas(line) std::atomic<std::uint64_t> filled{0};    ///< chunks that are in its slot
+    alignas(line) std::atomic<std::uint64_t> reduced{0};   ///< chunks it has finished to read
+    alignas(line) std::atomic<std::uint64_t> drained{0};   ///< chunks whose result it has taken
     alignas(line) std::atomic<std::uint64_t> departed{0};  ///< 1 + first call it takes no part in
     std::uint32_t reason_length = 0;                       ///< valid once departed is set
     std::array<char, 1020> reason{};
@@ -56,8 +58,8 @@ class segment {
   std::size_t chunk_bytes() const { return chunk_; }
 
   control& flags(int rank) const {
-    return *std::launder(reinterpret_cast<control*>(
-        memory_.get() + static_cast<std::size_t>(rank) * sizeof(control)));
+    return *std::launder(reinterpret_cast<control*>(memory_.get() + static_cast<std::size_t>(rank) *
+                                                                        sizeof(control)));
   }
   mailbox& box(int from, int to) const {
     const std::size_t i = static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
@@ -94,8 +96,7 @@ class segment {
   HVDLITE_COLD void depart(int rank, std::uint64_t sequence, std::string_view why) const noexcept {
     control& mine = flags(rank);
     if (mine.departed.load(std::memory_order_relaxed) != 0) return;
-    mine.reason_length =
-        static_cast<std::uint32_t>((std::min)(why.size(), mine.reason.size()));
+    mine.reason_length = static_cast<std::uint32_t>((std::min)(why.size(), mine.reason.size()));
     std::memcpy(mine.reason.data(), why.data(), mine.reason_length);
     mine.departed.store(sequence + 1, std::memory_order_release);
   }

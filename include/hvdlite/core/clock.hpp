@@ -3,6 +3,8 @@
 // the wait is short and without burning a core while it is long.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <thread>
 
@@ -12,21 +14,36 @@ namespace hvdlite {
 
 using clock = std::chrono::steady_clock;
 
-/// "now + limit" that does not overflow for a limit of centuries.
-inline clock::time_point deadline_after(clock::time_point start, clock::duration limit) {
-  const auto room = (clock::time_point::max)() - start;
-  return limit < room ? start + limit : (clock::time_point::max)();
+/// Seconds as the clock counts, and back; a century is for ever here and fits into nanoseconds.
+inline clock::duration from_seconds(double seconds) {
+  constexpr double ticks = static_cast<double>(clock::period::den) / clock::period::num;
+  return clock::duration{static_cast<clock::rep>((seconds < 3.15e9 ? seconds : 3.15e9) * ticks)};
 }
+inline double to_seconds(clock::rep ticks) {
+  return static_cast<double>(ticks) * clock::period::num / clock::period::den;
+}
+
+/// What has passed since it was made, in the clock's ticks.
+class stopwatch {
+ public:
+  clock::rep elapsed() const { return now() - start_; }
+
+ private:
+  static clock::rep now() { return clock::now().time_since_epoch().count(); }
+  clock::rep start_ = now();
+};
 
 /// One wait: call pause() between polls. First it spins (a flag from another core takes 55 to 220
 /// ns), then it yields, then it sleeps. A blocking wake-up costs 40 us and ranks may outnumber
 /// cores, hence the order and the short spin in that case.
 class backoff {
  public:
-  /// `ranks_here`: how many ranks share this machine's cores.
-  explicit backoff(int ranks_here) {
-    static const unsigned cores = std::thread::hardware_concurrency();
-    spins_ = cores != 0 && static_cast<unsigned>(ranks_here) > cores ? 50 : 4000;
+  explicit backoff(int spins) : spins_{spins} {}
+
+  /// How often to spin when `ranks_here` share this machine's cores.
+  HVDLITE_COLD static int spins_for(int ranks_here) {
+    const unsigned cores = std::thread::hardware_concurrency();
+    return cores != 0 && static_cast<unsigned>(ranks_here) > cores ? 50 : 4000;
   }
 
   void pause() {
@@ -38,7 +55,8 @@ class backoff {
     } else if (rounds_ < spins_ + yields) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds{100});
+      const timespec moment{0, 100'000};
+      nanosleep(&moment, nullptr);  // cut short by a signal: then it is polled a little early
     }
   }
 

@@ -34,6 +34,9 @@
 /// the way of the rest, and quickly.
 #define HVDLITE_COLD __attribute__((cold, noinline))
 
+/// In front of a function that is large, and called in several places.
+#define HVDLITE_OUT_OF_LINE __attribute__((noinline))
+
 /// In front of a function whose products and sums must not be fused: a*b+c has the same bits
 /// whatever -march says. GCC takes the attribute, Clang the pragma at the start of the body.
 #if defined(__clang__)

@@ -30,8 +30,7 @@ constexpr std::uint16_t float_to_half(float value) {
   if (magnitude < 0x38800000u) {  // a subnormal half: add 0.5, whose last bit is 2^-24, and let
     // the adder round
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign |
-                                      (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }
   const std::uint32_t odd = (magnitude >> 13) & 1u;
   return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
@@ -52,8 +51,7 @@ constexpr float half_to_float(std::uint16_t half) {
 /// Rounds to the nearest bfloat16, ties to even; a NaN stays a quiet NaN.
 constexpr std::uint16_t float_to_bfloat(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
-    return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
@@ -99,8 +97,19 @@ class bfloat16 {
 /// The run-time name of an element type.
 enum class dtype : std::uint8_t {
   none,  ///< no element: barrier
-  i8, i16, i32, i64, u8, u16, u32, u64,
-  boolean, f16, bf16, f32, f64,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  f16,
+  bf16,
+  f32,
+  f64,
   c64,   ///< std::complex<float>
   c128,  ///< std::complex<double>
 };
@@ -121,14 +130,38 @@ namespace detail {
 
 template <std::size_t Size, bool Signed>
 struct integer_of_size;
-template <> struct integer_of_size<1, true> { using type = std::int8_t; };
-template <> struct integer_of_size<2, true> { using type = std::int16_t; };
-template <> struct integer_of_size<4, true> { using type = std::int32_t; };
-template <> struct integer_of_size<8, true> { using type = std::int64_t; };
-template <> struct integer_of_size<1, false> { using type = std::uint8_t; };
-template <> struct integer_of_size<2, false> { using type = std::uint16_t; };
-template <> struct integer_of_size<4, false> { using type = std::uint32_t; };
-template <> struct integer_of_size<8, false> { using type = std::uint64_t; };
+template <>
+struct integer_of_size<1, true> {
+  using type = std::int8_t;
+};
+template <>
+struct integer_of_size<2, true> {
+  using type = std::int16_t;
+};
+template <>
+struct integer_of_size<4, true> {
+  using type = std::int32_t;
+};
+template <>
+struct integer_of_size<8, true> {
+  using type = std::int64_t;
+};
+template <>
+struct integer_of_size<1, false> {
+  using type = std::uint8_t;
+};
+template <>
+struct integer_of_size<2, false> {
+  using type = std::uint16_t;
+};
+template <>
+struct integer_of_size<4, false> {
+  using type = std::uint32_t;
+};
+template <>
+struct integer_of_size<8, false> {
+  using type = std::uint64_t;
+};
 
 template <class T>
 struct canonical {};
@@ -137,14 +170,37 @@ template <class T>
 struct canonical<T> : integer_of_size<sizeof(T), std::is_signed_v<T>> {};
 template <class T>
   requires requires { typename element_traits<T>::canonical; }
-struct canonical<T> { using type = typename element_traits<T>::canonical; };
-template <> struct canonical<bool> { using type = bool; };
-template <> struct canonical<float16> { using type = float16; };
-template <> struct canonical<bfloat16> { using type = bfloat16; };
-template <> struct canonical<float> { using type = float; };
-template <> struct canonical<double> { using type = double; };
-template <> struct canonical<std::complex<float>> { using type = std::complex<float>; };
-template <> struct canonical<std::complex<double>> { using type = std::complex<double>; };
+struct canonical<T> {
+  using type = typename element_traits<T>::canonical;
+};
+template <>
+struct canonical<bool> {
+  using type = bool;
+};
+template <>
+struct canonical<float16> {
+  using type = float16;
+};
+template <>
+struct canonical<bfloat16> {
+  using type = bfloat16;
+};
+template <>
+struct canonical<float> {
+  using type = float;
+};
+template <>
+struct canonical<double> {
+  using type = double;
+};
+template <>
+struct canonical<std::complex<float>> {
+  using type = std::complex<float>;
+};
+template <>
+struct canonical<std::complex<double>> {
+  using type = std::complex<double>;
+};
 
 }  // namespace detail
 
@@ -162,28 +218,43 @@ template <class T>
 inline constexpr bool is_complex_v =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 template <class T>
-inline constexpr bool is_floating_v = std::floating_point<T> || std::same_as<T, float16> ||
-                                      std::same_as<T, bfloat16>;
+inline constexpr bool is_floating_v =
+    std::floating_point<T> || std::same_as<T, float16> || std::same_as<T, bfloat16>;
 
 /// The dtype of an element type.
 template <element T>
 constexpr dtype dtype_of() {
   using C = canonical_t<T>;
-  if constexpr (std::same_as<C, std::int8_t>) return dtype::i8;
-  else if constexpr (std::same_as<C, std::int16_t>) return dtype::i16;
-  else if constexpr (std::same_as<C, std::int32_t>) return dtype::i32;
-  else if constexpr (std::same_as<C, std::int64_t>) return dtype::i64;
-  else if constexpr (std::same_as<C, std::uint8_t>) return dtype::u8;
-  else if constexpr (std::same_as<C, std::uint16_t>) return dtype::u16;
-  else if constexpr (std::same_as<C, std::uint32_t>) return dtype::u32;
-  else if constexpr (std::same_as<C, std::uint64_t>) return dtype::u64;
-  else if constexpr (std::same_as<C, bool>) return dtype::boolean;
-  else if constexpr (std::same_as<C, float16>) return dtype::f16;
-  else if constexpr (std::same_as<C, bfloat16>) return dtype::bf16;
-  else if constexpr (std::same_as<C, float>) return dtype::f32;
-  else if constexpr (std::same_as<C, double>) return dtype::f64;
-  else if constexpr (std::same_as<C, std::complex<float>>) return dtype::c64;
-  else return dtype::c128;
+  if constexpr (std::same_as<C, std::int8_t>)
+    return dtype::i8;
+  else if constexpr (std::same_as<C, std::int16_t>)
+    return dtype::i16;
+  else if constexpr (std::same_as<C, std::int32_t>)
+    return dtype::i32;
+  else if constexpr (std::same_as<C, std::int64_t>)
+    return dtype::i64;
+  else if constexpr (std::same_as<C, std::uint8_t>)
+    return dtype::u8;
+  else if constexpr (std::same_as<C, std::uint16_t>)
+    return dtype::u16;
+  else if constexpr (std::same_as<C, std::uint32_t>)
+    return dtype::u32;
+  else if constexpr (std::same_as<C, std::uint64_t>)
+    return dtype::u64;
+  else if constexpr (std::same_as<C, bool>)
+    return dtype::boolean;
+  else if constexpr (std::same_as<C, float16>)
+    return dtype::f16;
+  else if constexpr (std::same_as<C, bfloat16>)
+    return dtype::bf16;
+  else if constexpr (std::same_as<C, float>)
+    return dtype::f32;
+  else if constexpr (std::same_as<C, double>)
+    return dtype::f64;
+  else if constexpr (std::same_as<C, std::complex<float>>)
+    return dtype::c64;
+  else
+    return dtype::c128;
 }
 
 }  // namespace hvdlite

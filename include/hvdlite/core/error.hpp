@@ -3,9 +3,11 @@
 // mismatch_error never, timeout_error and peer_lost_error after the lost ranks are replaced.
 #pragma once
 
+#include <initializer_list>
 #include <stdexcept>
 
 #include <hvdlite/core/config.hpp>
+#include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
 
@@ -13,6 +15,7 @@ namespace hvdlite {
 class HVDLITE_EXPORT error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  explicit error(const detail::text& what) : runtime_error{what.c_str()} {}
 };
 
 /// The call itself is wrong, whatever the other ranks do: a root out of range, a setting that
@@ -49,5 +52,15 @@ class HVDLITE_EXPORT transport_error : public error {
  public:
   using error::error;
 };
+
+namespace detail {
+
+/// Throws an Error that says `words`: out of line, for the sake of the many places that may fail.
+template <class Error>
+[[noreturn]] HVDLITE_COLD void fail(std::initializer_list<piece> words) {
+  throw Error{text(words)};
+}
+
+}  // namespace detail
 
 }  // namespace hvdlite

@@ -1,54 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences for people: pieces of text and numbers put together out of line, so that the many error
-// messages cost the user's compiler next to nothing.
+// Sentences for people, put together from text and numbers. All of it is out of line and no
+// std::string is involved, so that the many error messages cost the user's compiler little.
 #pragma once
 
-#include <array>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include <hvdlite/core/config.hpp>
+#include <hvdlite/core/list.hpp>
 
 namespace hvdlite::detail {
+
+class text;
 
 /// A part of a sentence: text, or a number that becomes text.
 class piece {
  public:
-  piece(const char* words) : words_{words} {}
-  piece(std::string_view words) : words_{words} {}
-  piece(const std::string& words) : words_{words} {}
+  piece(const char* words) : words_{words}, length_{std::strlen(words)} {}
+  piece(std::string_view words) : words_{words.data()}, length_{words.size()} {}
+  piece(const std::string& words) : words_{words.data()}, length_{words.size()} {}
+  piece(const text& words);
   piece(double number) { put(number); }
   piece(std::integral auto number) {
     if constexpr (std::signed_integral<decltype(number)>)
-      put(static_cast<long long>(number));
+      put(number < 0 ? 0 - static_cast<unsigned long long>(number)
+                     : static_cast<unsigned long long>(number),
+          number < 0 ? "-" : "");
     else
-      put(static_cast<unsigned long long>(number));
+      put(number, "");
   }
+  piece(const piece&) = delete;  // it may point into itself
+  piece& operator=(const piece&) = delete;
 
-  std::string_view words() const {
-    return length_ == 0 ? words_ : std::string_view{digits_.data(), length_};
-  }
+  std::string_view words() const { return {words_, length_}; }
 
  private:
-  HVDLITE_COLD void put(auto number) {
-    const auto end = std::to_chars(digits_.data(), digits_.data() + digits_.size(), number).ptr;
-    length_ = static_cast<std::size_t>(end - digits_.data());
+  HVDLITE_COLD void put(double number) {
+    words_ = digits_;
+    length_ = static_cast<std::size_t>(
+        std::to_chars(digits_, digits_ + sizeof digits_, number).ptr - digits_);
+  }
+  HVDLITE_COLD void put(unsigned long long magnitude, const char* sign) {
+    char* first = digits_ + sizeof digits_;
+    do *--first = static_cast<char>('0' + magnitude % 10);
+    while ((magnitude /= 10) != 0);
+    if (*sign != '\0') *--first = *sign;
+    words_ = first;
+    length_ = static_cast<std::size_t>(digits_ + sizeof digits_ - first);
   }
 
-  std::string_view words_;
-  std::array<char, 32> digits_;
-  std::size_t length_ = 0;
+  const char* words_;
+  std::size_t length_;
+  char digits_[32];
 };
 
-/// text({"rank ", 3, " of ", 4})
-HVDLITE_COLD inline std::string text(std::initializer_list<piece> pieces) {
-  std::string result;
-  for (const piece& p : pieces) result.append(p.words());
-  return result;
-}
+/// A sentence: text({"rank ", 3, " of ", 4}).
+class text {
+ public:
+  text() = default;
+  HVDLITE_COLD text(std::initializer_list<piece> pieces) {
+    for (const piece& p : pieces) *this += p;
+  }
+
+  HVDLITE_COLD text& operator+=(const piece& p) {
+    const std::string_view words = p.words();
+    const std::size_t before = characters_.size();
+    characters_.resize_for_overwrite(before + words.size() + 1);
+    if (!words.empty()) std::memcpy(characters_.data() + before, words.data(), words.size());
+    characters_.back() = '\0';
+    characters_.resize_for_overwrite(before + words.size());  // the next piece overwrites the end
+    return *this;
+  }
+
+  bool empty() const { return characters_.empty(); }
+  std::size_t size() const { return characters_.size(); }
+  const char* c_str() const { return empty() ? "" : characters_.data(); }
+  operator std::string_view() const { return {c_str(), size()}; }
+  explicit operator std::string() const { return std::string{std::string_view{*this}}; }
+  friend bool operator==(const text& a, const text& b) {
+    return std::string_view{a} == std::string_view{b};
+  }
+  friend bool operator==(const text& a, std::string_view b) { return std::string_view{a} == b; }
+
+ private:
+  list<char> characters_;
+};
+
+inline piece::piece(const text& words) : words_{words.c_str()}, length_{words.size()} {}
 
 }  // namespace hvdlite::detail

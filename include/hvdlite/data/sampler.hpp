@@ -46,8 +46,8 @@ struct row_count {
   template <detail::countable N>
   constexpr row_count(N n) : value{static_cast<std::ptrdiff_t>(n)} {
     if (value < 0 || static_cast<N>(value) != n)  // std::in_range would refuse char
-      throw usage_error{"a number of rows is " + std::to_string(n) + ": expected 0 to " +
-                        std::to_string((std::numeric_limits<std::ptrdiff_t>::max)())};
+      detail::fail<usage_error>({"a number of rows is ", n, ": expected 0 to ",
+                                 (std::numeric_limits<std::ptrdiff_t>::max)()});
   }
 };
 
@@ -117,9 +117,9 @@ class ShardedSampler {
         seed_{options.seed},
         order_{options.order} {
     if (batch_ == 0)
-      throw usage_error{
-          "ShardedSampler: batch is 0 or not given; expected the rows of one global batch, those "
-          "of all ranks together"};
+      detail::fail<usage_error>(
+          {"ShardedSampler: batch is 0 or not given; expected the rows of one global batch, those "
+           "of all ranks together"});
   }
 
   /// This rank's batches of epoch number `epoch`, the same whenever it is asked for: a job that

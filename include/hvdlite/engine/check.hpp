@@ -4,20 +4,15 @@
 // learn here of each other besides agreement: weights, tiny payloads, and who has left.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/list.hpp>
 #include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
@@ -31,14 +26,13 @@ class fingerprint_hash {
     hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15u;
     hash_ ^= hash_ >> 29;
   }
-  void add(std::string_view text) {
-    add(text.size());
-    while (!text.empty()) {
+  void add(std::string_view words) {
+    add(words.size());
+    for (std::size_t at = 0; at < words.size(); at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
-      const std::string_view piece = text.substr(0, sizeof word);
-      std::memcpy(&word, piece.data(), piece.size());
+      const std::size_t rest = words.size() - at;
+      std::memcpy(&word, words.data() + at, rest < sizeof word ? rest : sizeof word);
       add(word);
-      text.remove_prefix(piece.size());
     }
   }
   std::uint64_t value() const { return hash_; }
@@ -54,10 +48,7 @@ inline std::uint64_t fingerprint_of(const operation& op) {
            std::uint64_t{op.weighted} << 18 | static_cast<std::uint64_t>(op.shape.rank) << 24 |
            static_cast<std::uint64_t>(op.shape.ordered) << 32);
   hash.add(static_cast<std::uint64_t>(op.root));
-  hash.add(op.name);
-  hash.add(op.op_name);
-  hash.add(op.refused);
-  hash.add(op.space);
+  for (const std::string_view words : {op.name, op.op_name, op.refused, op.space}) hash.add(words);
   hash.add(std::bit_cast<std::uint64_t>(op.prescale));
   hash.add(std::bit_cast<std::uint64_t>(op.postscale));
   for (std::size_t d = 0; d < op.shape.rank; ++d) hash.add(op.shape.extents[d]);
@@ -66,10 +57,12 @@ inline std::uint64_t fingerprint_of(const operation& op) {
 }
 
 /// The same in words, as "field\x1fvalue\x1e" pairs, for the case that fingerprints differ.
-HVDLITE_COLD inline std::string description_of(const operation& op) {
-  std::string result;
+HVDLITE_COLD inline text description_of(const operation& op) {
+  text result;
   const auto add = [&](const char* field, const piece& value) {
-    result += text({field, "\x1f", value, "\x1e"});
+    for (const char* part : {field, "\x1f"}) result += part;
+    result += value;
+    result += "\x1e";
   };
   if (!op.refused.empty()) add("refused", op.refused);
   add("verb", verb_name(op.verb));
@@ -91,27 +84,28 @@ HVDLITE_COLD inline std::string description_of(const operation& op) {
 }
 
 /// The value of a field of a description.
-HVDLITE_COLD inline std::string_view field_of(std::string_view description, std::string_view field) {
-  while (!description.empty()) {
-    const std::size_t end = (std::min)(description.find('\x1e'), description.size());
-    const std::string_view pair = description.substr(0, end);
-    if (pair.size() > field.size() && pair.starts_with(field) && pair[field.size()] == '\x1f')
+HVDLITE_COLD inline std::string_view field_of(std::string_view description,
+                                              std::string_view field) {
+  for (std::size_t at = 0; at < description.size();) {
+    std::size_t end = description.find('\x1e', at);
+    if (end == description.npos) end = description.size();
+    const std::string_view pair = description.substr(at, end - at);
+    if (pair.size() > field.size() && pair[field.size()] == '\x1f' &&
+        pair.substr(0, field.size()) == field)
       return pair.substr(field.size() + 1);
-    description.remove_prefix((std::min)(end + 1, description.size()));
+    at = end + 1;
   }
   return "(none)";
 }
 
 /// "0, 2 and 3"
-HVDLITE_COLD inline std::string ranks_text(std::span<const int> ranks) {
-  std::string result;
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    result += text({i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]});
+HVDLITE_COLD inline text ranks_text(const int* ranks, std::size_t count) {
+  text result;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i != 0) result += i + 1 == count ? " and " : ", ";
+    result += ranks[i];
+  }
   return result;
-}
-
-HVDLITE_COLD inline std::string on_ranks(std::span<const int> ranks) {
-  return text({ranks.size() == 1 ? "on rank " : "on ranks ", ranks_text(ranks)});
 }
 
 }  // namespace detail
@@ -119,11 +113,13 @@ HVDLITE_COLD inline std::string on_ranks(std::span<const int> ranks) {
 /// The checks of one rank on one communicator. All functions return at once.
 class checker {
  public:
-  /// Of a call number; above them are those of the epoch. Enough for a call a microsecond, for days.
+  /// Of a call number; above them are those of the epoch. Enough for a call a microsecond, for
+  /// days.
   static constexpr int sequence_bits = 40;
 
-  checker(any_backend& backend, int rank, int size, std::uint32_t epoch)
-      : backend_{&backend}, rank_{rank}, epoch_{epoch}, peers_(static_cast<std::size_t>(size)) {}
+  /// `backend`: carries the messages; null for a world of one, which has nothing to check.
+  checker(any_backend* backend, int rank, int size, std::uint32_t epoch)
+      : backend_{backend}, rank_{rank}, epoch_{epoch}, peers_{static_cast<std::size_t>(size)} {}
 
   /// Announces call `sequence` to every other rank.
   void begin(const operation& op, std::uint64_t sequence) {
@@ -138,7 +134,7 @@ class checker {
       std::memcpy(mine_.payload.data(), op.in, op.bytes());
     }
     texts_out_.clear();
-    outbox_sent_.assign(peers_.size(), 0);
+    for (peer& p : peers_) p.sent = 0;
     me().current = mine_;
     me().has_current = true;
   }
@@ -149,9 +145,9 @@ class checker {
            (op.verb == verb::allreduce || op.verb == verb::broadcast);
   }
 
-  /// Sends what is unsent, takes what came. `checking` until all are here, then `moving`; `disagree`
-  /// as soon as two ranks differ and the texts of all that came are here; `lost` if a rank has given
-  /// up on the call, or has not come and never will.
+  /// Sends what is unsent, takes what came. `checking` until all are here, then `moving`;
+  /// `disagree` as soon as two ranks differ and the texts of all that came are here; `lost` if a
+  /// rank has given up on the call, or has not come and never will.
   state poll() {
     flush();
     drain();
@@ -197,8 +193,8 @@ class checker {
   void end() {
     for (peer& p : peers_) {
       p.has_current = false;
-      while (!p.texts.empty() && p.texts.front().sequence <= mine_.sequence)
-        p.texts.erase(p.texts.begin());
+      for (std::size_t i = p.texts.size(); i-- > 0;)
+        if (p.texts[i].sequence <= mine_.sequence) p.texts.erase(i);
     }
   }
 
@@ -206,8 +202,8 @@ class checker {
   const message& announcement_of(int rank) const { return at(rank).current; }
 
   /// Ranks that have not announced this call.
-  HVDLITE_COLD std::vector<int> missing() const {
-    std::vector<int> result;
+  HVDLITE_COLD detail::list<int> missing() const {
+    detail::list<int> result;
     for (std::size_t r = 0; r < peers_.size(); ++r)
       if (!peers_[r].has_current) result.push_back(static_cast<int>(r));
     return result;
@@ -222,7 +218,7 @@ class checker {
     }
     return -1;
   }
-  const std::string& reason_of(int rank) const { return at(rank).reason; }
+  const detail::text& reason_of(int rank) const { return at(rank).reason; }
 
   /// The rank that gave up on this call, or -1. One that has given up on a later call has given up
   /// on this one as well: it could not have completed it alone.
@@ -233,83 +229,80 @@ class checker {
   }
 
   /// After `disagree`: every field in which the ranks differ, with its values and their ranks.
-  HVDLITE_COLD std::string disagreement() const {
-    std::vector<int> ranks;  // those that said what they do
-    std::vector<std::string_view> values;
-    for (std::size_t r = 0; r < peers_.size(); ++r)
-      if (find_text(peers_[r]) != nullptr) ranks.push_back(static_cast<int>(r));
-    std::string result;
+  HVDLITE_COLD detail::text disagreement() const {
+    detail::fixed_array<detail::text> words{peers_.size()};
+    detail::list<int> ranks;  // those that said what they do
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      words[r] = words_of(peers_[r]);
+      if (!words[r].empty()) ranks.push_back(static_cast<int>(r));
+    }
+    detail::list<std::string_view> values;
+    values.resize(ranks.size());
+    detail::text result;
     for (const char* field : {"refused", "verb", "name", "dtype", "shape", "memory order",
                               "memory space", "root", "op", "prescale", "postscale", "weight"}) {
-      values.clear();
-      for (const int r : ranks)
-        values.push_back(detail::field_of(find_text(at(r))->words, field));
-      if (std::count(values.begin(), values.end(), values[0]) ==
-          static_cast<std::ptrdiff_t>(values.size()))
-        continue;
+      bool differ = false;
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        values[i] = detail::field_of(words[static_cast<std::size_t>(ranks[i])], field);
+        differ = differ || values[i] != values[0];
+      }
+      if (!differ) continue;
       result += detail::text({result.empty() ? "" : "; ", field, ": "});
-      std::vector<int> alike;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (std::find(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) !=
-            values.begin() + static_cast<std::ptrdiff_t>(i))
-          continue;
-        alike.clear();
+        std::size_t first = 0;
+        while (values[first] != values[i]) ++first;
+        if (first != i) continue;
+        detail::list<int> alike;
         for (std::size_t j = i; j < values.size(); ++j)
           if (values[j] == values[i]) alike.push_back(ranks[j]);
-        result += detail::text({i == 0 ? "" : ", ", values[i], " ", detail::on_ranks(alike)});
+        result += detail::text({i == 0 ? "" : ", ", values[i],
+                                alike.size() == 1 ? " on rank " : " on ranks ",
+                                detail::ranks_text(alike.data(), alike.size())});
       }
       // The other fields only show what is wrong with a refused call.
       if (std::string_view{field} == "refused") return result;
     }
-    return result.empty() ? "the calls differ" : result;
+    if (result.empty()) result += "the calls differ";
+    return result;
   }
 
  private:
-  /// A description on its way.
-  struct description {
-    std::uint64_t sequence;
-    std::string words;
-    bool complete = false;
-  };
-
   struct peer {
     bool has_current = false;
     message current;
-    std::vector<message> later;  // announcements of calls that this rank has not made yet
-    std::uint64_t abandoned = 0;         // the last call that it gave up on
-    std::vector<description> texts;      // of its calls, after disagreements
+    detail::list<message> later;  // announcements of calls that this rank has not made yet
+    detail::list<message> texts;  // descriptions of its calls, in pieces, after disagreements
+    std::size_t sent = 0;         // to it: the announcement, then texts_out_
+    std::uint64_t abandoned = 0;  // the last call that it gave up on
 
     bool departed = false, reason_complete = false;
     std::uint64_t last_sequence = 0;  // the first call that it does not take part in
-    std::string reason;
+    detail::text reason;
   };
 
   peer& me() { return peers_[static_cast<std::size_t>(rank_)]; }
+  const peer& me() const { return at(rank_); }
   const peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   /// Own messages, in order: the announcement, then after a disagreement the pieces of the text.
   void flush() {
-    for (std::size_t to = 0; to < peers_.size(); ++to) {
-      if (static_cast<int>(to) == rank_) continue;
-      while (outbox_sent_[to] < 1 + texts_out_.size()) {
-        const message& m = outbox_sent_[to] == 0 ? mine_ : texts_out_[outbox_sent_[to] - 1];
-        if (!backend_->post(static_cast<int>(to), m)) break;
-        ++outbox_sent_[to];
+    for (int to = 0; to < static_cast<int>(peers_.size()); ++to) {
+      peer& p = peers_[static_cast<std::size_t>(to)];
+      while (to != rank_ && p.sent < 1 + texts_out_.size()) {
+        if (!backend_->post(to, p.sent == 0 ? mine_ : texts_out_[p.sent - 1])) break;
+        ++p.sent;
       }
     }
   }
   /// Whether everybody has the announcement, and those that came have the text, if there is one.
   bool flushed() const {
-    for (std::size_t to = 0; to < peers_.size(); ++to) {
-      const std::size_t wanted = 1 + (peers_[to].has_current ? texts_out_.size() : 0);
-      if (static_cast<int>(to) != rank_ && outbox_sent_[to] < wanted) return false;
-    }
+    for (const peer& p : peers_)
+      if (&p != &me() && p.sent < 1 + (p.has_current ? texts_out_.size() : 0)) return false;
     return true;
   }
-
   bool posted_everything() const {
-    for (std::size_t to = 0; to < peers_.size(); ++to)
-      if (static_cast<int>(to) != rank_ && outbox_sent_[to] < 1 + texts_out_.size()) return false;
+    for (const peer& p : peers_)
+      if (&p != &me() && p.sent < 1 + texts_out_.size()) return false;
     return true;
   }
 
@@ -319,7 +312,6 @@ class checker {
     while (backend_->poll(from, m)) {
       if (m.sequence >> sequence_bits != epoch_) continue;  // of a communicator that is gone
       peer& p = peers_[static_cast<std::size_t>(from)];
-      const std::string_view piece{reinterpret_cast<const char*>(m.payload.data()), m.length};
       switch (m.kind) {
         case message_kind::check:
           if (m.sequence == mine_.sequence && !p.has_current) {
@@ -330,11 +322,7 @@ class checker {
           }
           break;
         case message_kind::text:
-          if (m.sequence >= mine_.sequence) {
-            if (m.part == 0) p.texts.push_back({m.sequence, {}});
-            p.texts.back().words += piece;
-            p.texts.back().complete = m.part + 1 == m.parts;
-          }
+          if (m.sequence >= mine_.sequence) p.texts.push_back(m);
           break;
         case message_kind::abandoned:
           p.abandoned = m.sequence;
@@ -343,31 +331,43 @@ class checker {
           if (p.reason_complete) break;  // it has left already: the first reason stays
           p.departed = true;
           p.last_sequence = m.sequence;
-          p.reason += piece;
+          p.reason += text_of(m);
           p.reason_complete = m.part + 1 == m.parts;
           break;
       }
     }
   }
 
+  static std::string_view text_of(const message& m) {
+    return {reinterpret_cast<const char*>(m.payload.data()), m.length};
+  }
+
   static bool take(peer& p, std::uint64_t sequence) {
-    for (auto at = p.later.begin(); at != p.later.end(); ++at) {
-      if (at->sequence != sequence) continue;
-      p.current = *at;
-      p.later.erase(at);
+    for (std::size_t i = 0; i < p.later.size(); ++i) {
+      if (p.later[i].sequence != sequence) continue;
+      p.current = p.later[i];
+      p.later.erase(i);
       return true;
     }
     return false;
   }
 
-  const description* find_text(const peer& p) const {
-    for (const description& d : p.texts)
-      if (d.sequence == mine_.sequence) return &d;
-    return nullptr;
+  /// What a rank said about this call, as far as it has arrived.
+  HVDLITE_COLD detail::text words_of(const peer& p) const {
+    detail::text words;
+    for (const message& m : p.texts)
+      if (m.sequence == mine_.sequence) words += text_of(m);
+    return words;
+  }
+  bool has_said_all(const peer& p) const {
+    for (const message& m : p.texts)
+      if (m.sequence == mine_.sequence && m.part + 1 == m.parts) return true;
+    return false;
   }
 
   HVDLITE_COLD void write_text() {
-    const std::string words = detail::description_of(*op_);
+    const detail::text description = detail::description_of(*op_);
+    const std::string_view words = description;
     constexpr std::size_t piece = message::payload_bytes;
     const std::size_t parts = (words.size() + piece - 1) / piece;
     for (std::size_t part = 0; part < parts; ++part) {
@@ -376,13 +376,13 @@ class checker {
       m.sequence = mine_.sequence;
       m.part = static_cast<std::uint16_t>(part);
       m.parts = static_cast<std::uint16_t>(parts);
-      const auto bytes = std::string_view{words}.substr(part * piece, piece);
+      const std::string_view bytes = words.substr(part * piece, piece);
       m.length = static_cast<std::uint16_t>(bytes.size());
       std::memcpy(m.payload.data(), bytes.data(), bytes.size());
       texts_out_.push_back(m);
+      me().texts.push_back(m);
     }
-    me().texts.push_back({mine_.sequence, words, true});
-    texts_limit_ = clock::now() + std::chrono::seconds{2};
+    texts_since_ = {};
   }
 
   /// Own text out, the others' in. A rank that has not come yet will find everything in its inbox;
@@ -392,25 +392,22 @@ class checker {
     flush();
     drain();
     bool all = flushed();
-    for (std::size_t r = 0; r < peers_.size(); ++r) {
-      const peer& p = peers_[r];
-      if (static_cast<int>(r) == rank_ || !p.has_current || p.departed) continue;
+    for (const peer& p : peers_) {
+      if (!p.has_current || p.departed) continue;
       if (!p.later.empty()) continue;  // it has gone on, and what it said before has arrived
-      const description* const said = find_text(p);
-      all = all && said != nullptr && said->complete;
+      all = all && has_said_all(p);
     }
-    return all || clock::now() > texts_limit_ ? state::disagree : state::checking;
+    return all || to_seconds(texts_since_.elapsed()) > 2 ? state::disagree : state::checking;
   }
 
   any_backend* backend_;
   int rank_;
   std::uint32_t epoch_;
-  std::vector<peer> peers_;
+  detail::fixed_array<peer> peers_;
   const operation* op_ = nullptr;
   message mine_;
-  std::vector<message> texts_out_;
-  std::vector<std::size_t> outbox_sent_;  // per rank: the announcement, then texts_out_
-  clock::time_point texts_limit_;
+  detail::list<message> texts_out_;
+  stopwatch texts_since_;
 };
 
 }  // namespace hvdlite

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients travel together: a static plan, a function of the parameters' sizes and the limits
-// only, hence the same on every rank and in every step. The bits of a result do not depend on it.
+// Which gradients travel together: a static plan, a function of the parameters' sizes and the
+// limits only, hence the same on every rank and in every step. The bits of a result do not depend
+// on it.
 #pragma once
 
 #include <cstddef>

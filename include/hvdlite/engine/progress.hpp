@@ -3,26 +3,23 @@
 // keeps the deadlines, turns what goes wrong into exceptions, and records what was done.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/list.hpp>
 #include <hvdlite/core/settings.hpp>
 #include <hvdlite/core/text.hpp>
 #include <hvdlite/engine/check.hpp>
@@ -31,30 +28,45 @@
 
 namespace hvdlite {
 
+class endpoint;
+
+/// The communicators that end together, with their Environment or their launch.
+class lifetime {
+ public:
+  /// Closes all of them; see endpoint::close.
+  void end(std::string_view why, std::string_view later) noexcept;
+
+ private:
+  friend endpoint;
+  void add(endpoint* member);
+  void remove(const endpoint* member) noexcept;
+
+  std::mutex mutex_;
+  detail::list<endpoint*> members_;
+};
+
 /// See the file's head. Calls of several threads are taken one after the other.
 class endpoint {
  public:
-  /// `backends`: in order of preference, null where not usable; at least one is there unless the
-  /// world is of one. `epoch`: a number that all ranks share and other communicators hardly have; it
-  /// keeps messages apart that MPI might mix up when it uses a communicator's number again.
-  HVDLITE_COLD endpoint(placement where, settings set, std::vector<std::unique_ptr<any_backend>> backends,
-                        std::uint32_t epoch)
+  /// `backends`: in order of preference, one at least is usable unless the world is of one.
+  /// `epoch`: a number that all ranks share and other communicators hardly have; it keeps messages
+  /// apart that MPI might mix up when it uses a communicator's number again.
+  HVDLITE_COLD endpoint(placement where, settings set, backend_list backends, std::uint32_t epoch,
+                        std::shared_ptr<lifetime> life)
       : where_{std::move(where)},
         settings_{set},
         backends_{std::move(backends)},
-        evaluate_{reduction_tree{where_.nodes()}},
-        sequence_{std::uint64_t{epoch} << checker::sequence_bits} {
-    for (const auto& b : backends_) names_.push_back(b ? b->name() : std::string_view{});
-    if (where_.size() > 1) {
-      for (const auto& b : backends_)
-        if (b && control_ == nullptr) control_ = b.get();
-      if (control_ == nullptr)
-        throw usage_error{detail::text(
-            {"no backend of this communicator can reach its ", where_.size(), " ranks"})};
-      check_.emplace(*control_, where_.rank(), where_.size(), epoch);
-    }
-    terms_.resize(static_cast<std::size_t>(where_.size()));
-    leaves_.resize(terms_.size());
+        control_{backends_.first()},
+        check_{control_, where_.rank(), where_.size(), epoch},
+        evaluate_{reduction_tree{where_.nodes().data(), where_.size()}},
+        terms_{static_cast<std::size_t>(where_.size())},
+        leaves_{static_cast<std::size_t>(where_.size())},
+        sequence_{std::uint64_t{epoch} << checker::sequence_bits},
+        life_{std::move(life)} {
+    if (control_ == nullptr && where_.size() > 1)
+      detail::fail<usage_error>(
+          {"no backend of this communicator can reach its ", where_.size(), " ranks"});
+    life_->add(this);
   }
 
   endpoint(const endpoint&) = delete;
@@ -62,6 +74,7 @@ class endpoint {
 
   /// Peers that wait for this rank on this communicator are told, where that is possible.
   ~endpoint() {
+    life_->remove(this);
     if (std::uncaught_exceptions() > 0)
       close("it is unwinding from an exception", {});
     else if (control_ != nullptr)
@@ -71,8 +84,9 @@ class endpoint {
   const placement& where() const { return where_; }
   const settings& configuration() const { return settings_; }
   /// The name of the backend, also when the communicator has ended; empty if it is not usable here.
-  std::string_view backend_name(std::size_t which) const { return names_[which]; }
-  std::vector<event> recent() const { return events_.recent(); }
+  std::string_view backend_name(std::size_t which) const { return backends_[which].name; }
+  const event_ring& events() const { return events_; }
+  const std::shared_ptr<lifetime>& life() const { return life_; }
 
   /// Runs `op` on backend `which` and returns when this rank's part is done: true, or false if all
   /// ranks gave weight 0, and nothing was written. Collective, blocking.
@@ -85,14 +99,15 @@ class endpoint {
     if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
     if (control_ != nullptr) enter(op);
     ++sequence_;
-    event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count, sequence_ % (std::uint64_t{1} << checker::sequence_bits));
+    event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count,
+                                  sequence_ % (std::uint64_t{1} << checker::sequence_bits));
     bool written = false;
     try {
       if (!op.refused.empty()) refuse(op);
-      written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].get());
+      written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].backend);
     } catch (...) {
       event_ring::end(record, event_state::failed);
-      if (check_) check_->end();  // also when a function of the user's threw
+      check_.end();  // also when a function of the user's threw
       where_.start_up().leaves_messages();
       throw;
     }
@@ -105,26 +120,41 @@ class endpoint {
   HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
     const std::lock_guard lock{mutex_};
     if (!closed_.empty()) return;
-    closed_ = later;
+    closed_ = detail::text({later});
     if (control_ != nullptr) {
       control_->abort(sequence_ + 1, why);
       where_.start_up().leave(detail::text({prefix({}), why}));
     }
-    check_.reset();
     control_ = nullptr;
     backends_.clear();
   }
 
   /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
-  HVDLITE_COLD std::string prefix(const operation& op) const {
-    const std::string name = op.name.empty() ? "" : detail::text({" '", op.name, "'"});
-    const std::string elements =
-        op.type == dtype::none ? "" : detail::text({dtype_name(op.type), " x ", op.count, ", "});
-    return detail::text({verb_name(op.verb), name, " (", elements, "rank ", where_.rank(), " of ",
-                         where_.size(), "): "});
+  HVDLITE_COLD detail::text prefix(const operation& op) const {
+    detail::text words({verb_name(op.verb)});
+    if (!op.name.empty()) words += detail::text({" '", op.name, "'"});
+    words += " (";
+    if (op.type != dtype::none) words += detail::text({dtype_name(op.type), " x ", op.count, ", "});
+    words += detail::text({"rank ", where_.rank(), " of ", where_.size(), "): "});
+    return words;
   }
 
  private:
+  template <class Error>
+  [[noreturn]] HVDLITE_COLD void fail(const operation& op,
+                                      std::initializer_list<detail::piece> why) const {
+    detail::text words = prefix(op);
+    for (const detail::piece& p : why) words += p;
+    throw Error{words};
+  }
+
+  HVDLITE_COLD void log_warning(const operation& op,
+                                std::initializer_list<detail::piece> what) const {
+    detail::text words = prefix(op);
+    for (const detail::piece& p : what) words += p;
+    log(log_level::warning, where_.rank(), words);
+  }
+
   /// Scales apply, everything else is the identity.
   bool run_alone(const operation& op) {
     if (!op.reduces()) return true;
@@ -134,19 +164,19 @@ class endpoint {
       return true;
     }
     leaves_[0] = {op.in, op.prescale};
-    evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, {1, op.postscale});
+    evaluate_(*op.kernels, op.op_context, leaves_.data(), op.out, op.count, {1, op.postscale});
     return true;
   }
 
   /// The call is wrong on this rank alone, or on all: it is consumed, and nobody waits for it.
   [[noreturn]] HVDLITE_COLD void refuse(const operation& op) {
-    if (check_ && settings_.checks == check_level::on) {
-      check_->begin(op, sequence_);
-      backoff wait{where_.local_size()};
-      alarm limits{settings_, clock::now()};
-      while (!check_->refuse() && limits.look() != alarm::expired) wait.pause();
+    if (control_ != nullptr && settings_.checks == check_level::on) {
+      check_.begin(op, sequence_);
+      backoff wait{spins_};
+      alarm limits{settings_};
+      while (!check_.refuse() && limits.look() != alarm::expired) wait.pause();
     }
-    throw usage_error{detail::text({prefix(op), op.refused})};
+    fail<usage_error>(op, {op.refused});
   }
 
   /// The thread that is in a call, to tell a call from within it (by the function of a user_op).
@@ -161,47 +191,44 @@ class endpoint {
   };
 
   [[noreturn]] HVDLITE_COLD void fail_reentrant(const operation& op) const {
-    throw usage_error{detail::text(
-        {prefix(op), "called from within another call on this communicator, by the function of a "
-                     "user_op; a collective cannot be part of one"})};
+    fail<usage_error>(op,
+                      {"called from within another call on this communicator, by the function of a "
+                       "user_op; a collective cannot be part of one"});
   }
 
   [[noreturn]] HVDLITE_COLD void fail_unusable(const operation& op) const {
-    if (!closed_.empty()) throw usage_error{detail::text({prefix(op), closed_})};
-    throw peer_lost_error{detail::text({prefix(op), broken_})};
+    if (!closed_.empty()) fail<usage_error>(op, {closed_});
+    fail<peer_lost_error>(op, {broken_});
   }
 
-  void enter(const operation& op) const try {
-    control_->enter();
-  } catch (const usage_error& e) {
-    throw usage_error{detail::text({prefix(op), e.what()})};
+  void enter(const operation& op) const try { control_->enter(); } catch (const usage_error& e) {
+    fail<usage_error>(op, {e.what()});
   }
 
   bool run_together(const operation& op, any_backend* data) {
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
-    const bool announces =
-        checks || op.weighted || !(op.reduces() || op.verb == verb::broadcast);
+    const bool announces = checks || op.weighted || !(op.reduces() || op.verb == verb::broadcast);
     if (announces) agree(op);
     bool written = true;
     if (op.reduces() || op.verb == verb::broadcast) {
-      reduction_terms terms{terms_, {}};
+      reduction_terms terms{terms_.data(), {}};
       if (op.reduces()) written = weigh(op, terms.root);
       if (written && announces && checker::rides_along(op))
         take_payloads(op, terms);
       else if (written)
         move(op, terms, *data, checks);
     }
-    check_->end();
+    check_.end();
     return written;
   }
 
   void agree(const operation& op) {
-    check_->begin(op, sequence_);
-    backoff wait{where_.local_size()};
-    alarm limits{settings_, clock::now()};
+    check_.begin(op, sequence_);
+    backoff wait{spins_};
+    alarm limits{settings_};
     while (true) {
-      switch (check_->poll()) {
+      switch (check_.poll()) {
         case state::moving:
           return;
         case state::disagree:
@@ -220,30 +247,30 @@ class endpoint {
   }
 
   [[noreturn]] HVDLITE_COLD void fail_disagree(const operation& op) {
-    throw mismatch_error{detail::text({prefix(op), "the ranks do not make the same call: ",
-                                       check_->disagreement(),
-                                       "; make the call the same on every rank"})};
+    fail<mismatch_error>(op, {"the ranks do not make the same call: ", check_.disagreement(),
+                              "; make the call the same on every rank"});
   }
 
   /// Every rank's factor and the divisor, from the announcements. False if all weights are zero.
   bool weigh(const operation& op, root_scale& root) {
     root = {1, op.postscale};
     if (!op.weighted) {
-      std::fill(terms_.begin(), terms_.end(), reduction_terms::term{op.prescale, true});
+      for (auto& term : terms_) term = {op.prescale, true};
       if (op.averages) root.divisor = where_.size();
       return true;
     }
-    // Products and sums with large weights would leave the range of float; a power of two brings all
-    // weights below 2, and leaves the result's bits alone.
+    // Products and sums with large weights would leave the range of float; a power of two brings
+    // all weights below 2, and leaves the result's bits alone.
     double most = 0;
-    for (int r = 0; r < where_.size(); ++r) most = (std::max)(most, check_->weight_of(r));
+    for (int r = 0; r < where_.size(); ++r)
+      if (most < check_.weight_of(r)) most = check_.weight_of(r);
     const bool whole = op.type <= dtype::u64;  // integers are weighted by the numbers themselves
     const int shift = whole || most == 0 ? 0 : -std::ilogb(most);
     double total = 0, first = 0;
     int present = 0;
     bool equal = true;
     for (int r = 0; r < where_.size(); ++r) {
-      const double weight = std::ldexp(check_->weight_of(r), shift);
+      const double weight = std::ldexp(check_.weight_of(r), shift);
       terms_[static_cast<std::size_t>(r)] = {op.prescale * weight, weight != 0};
       if (weight == 0) continue;
       if (present++ == 0) first = weight;
@@ -264,40 +291,39 @@ class endpoint {
 
   HVDLITE_COLD void tell_all_zero(const operation& op) {
     if (!std::exchange(told_all_zero_, true) && where_.rank() == 0)
-      log(log_level::warning, where_.rank(),
-          detail::text({prefix(op), "every rank gave 0 samples; the tensors stay as they are"}));
+      log_warning(op, {"every rank gave 0 samples; the tensors stay as they are"});
   }
 
   void take_payloads(const operation& op, const reduction_terms& terms) {
     if (op.verb == verb::broadcast) {
       if (where_.rank() != op.root && op.count != 0)
-        std::memcpy(op.out, check_->announcement_of(op.root).payload.data(), op.bytes());
+        std::memcpy(op.out, check_.announcement_of(op.root).payload.data(), op.bytes());
       return;
     }
     for (int r = 0; r < where_.size(); ++r) {
       const auto& term = terms.ranks[static_cast<std::size_t>(r)];
       leaves_[static_cast<std::size_t>(r)] = {
-          term.present ? check_->announcement_of(r).payload.data() : nullptr, term.factor};
+          term.present ? check_.announcement_of(r).payload.data() : nullptr, term.factor};
     }
-    evaluate_(*op.kernels, op.op_context, leaves_, op.out, op.count, terms.root);
+    evaluate_(*op.kernels, op.op_context, leaves_.data(), op.out, op.count, terms.root);
   }
 
   void move(const operation& op, const reduction_terms& terms, any_backend& data, bool checks) {
     request in_flight;
     try {
       in_flight = data.start(op, terms);
-      backoff wait{where_.local_size()};
-      alarm limits{settings_, clock::now()};
+      backoff wait{spins_};
+      alarm limits{settings_};
       while (true) {
         const state now = data.progress(in_flight);
         if (now == state::done) return;
         if (now == state::lost) {
-          if (checks) check_->watch();
+          if (checks) check_.watch();
           fail_lost(op, "while data was moving");
         }
         wait.pause();
         if (!checks || !wait.time_to_look()) continue;
-        if (check_->watch() == state::lost) fail_lost(op, "while data was moving");
+        if (check_.watch() == state::lost) fail_lost(op, "while data was moving");
         const auto verdict = limits.look();
         if (verdict == alarm::quiet) continue;
         tell_moving(op, verdict, limits);
@@ -311,7 +337,8 @@ class endpoint {
     }
   }
 
-  /// Data may have moved on some ranks and not on others: there is no way back for the communicator.
+  /// Data may have moved on some ranks and not on others: there is no way back for the
+  /// communicator.
   HVDLITE_COLD void give_up(any_backend& data, request& in_flight, std::string_view why) {
     data.withdraw(in_flight);
     lose(why);
@@ -324,17 +351,19 @@ class endpoint {
   }
 
   [[noreturn]] HVDLITE_COLD void fail_lost(const operation& op, const char* when) {
-    const int quitter = check_->abandoned_by();
-    const int gone = check_->lost_rank();
+    const int quitter = check_.abandoned_by();
+    const int gone = check_.lost_rank();
     if (quitter >= 0)
-      throw timeout_error{detail::text(
-          {prefix(op), "rank ", quitter,
-           " gave up on this call after its deadline; see that every rank makes it in time, or "
-           "raise HVDLITE_TIMEOUT"})};
-    const std::string words =
-        gone >= 0 ? detail::text({prefix(op), "rank ", gone, " is lost: ", check_->reason_of(gone),
-                                  " (", when, ")"})
-                  : detail::text({prefix(op), "a rank left (", when, ")"});
+      fail<timeout_error>(
+          op, {"rank ", quitter,
+               " gave up on this call after its deadline; see that every rank makes it in time, or "
+               "raise HVDLITE_TIMEOUT"});
+    detail::text words = prefix(op);
+    if (gone >= 0)
+      words += detail::text({"rank ", gone, " is lost: ", check_.reason_of(gone)});
+    else
+      words += "a rank left";
+    words += detail::text({" (", when, ")"});
     lose(words);
     throw peer_lost_error{words};
   }
@@ -343,75 +372,88 @@ class endpoint {
   class alarm {
    public:
     enum verdict { quiet, warn, expired };
-    alarm(const settings& set, clock::time_point start)
-        : start_{start},
-          interval_{set.stall_warning},
-          end_{set.timeout == clock::duration::zero() ? (clock::time_point::max)()
-                                                      : deadline_after(start, set.timeout)} {}
+    explicit alarm(const settings& set)
+        : interval_{set.stall_warning.count()}, limit_{set.timeout.count()} {}
 
     verdict look() {
-      const auto now = clock::now();
-      if (now >= end_) return expired;
-      if (interval_ == clock::duration::zero() || now < deadline_after(start_, interval_))
-        return quiet;
+      const clock::rep waited = watch_.elapsed();
+      if (limit_ != 0 && waited >= limit_) return expired;
+      if (interval_ == 0 || waited < interval_) return quiet;
       interval_ *= 4;
       return warn;
     }
 
     /// In seconds, to a tenth.
-    double elapsed() const {
-      const auto tenths = (clock::now() - start_) / std::chrono::milliseconds{100};
-      return static_cast<double>(tenths) / 10;
+    HVDLITE_COLD double elapsed() const {
+      return std::floor(to_seconds(watch_.elapsed()) * 10) / 10;
     }
 
    private:
-    clock::time_point start_;
-    clock::duration interval_;
-    clock::time_point end_;
+    stopwatch watch_;
+    clock::rep interval_;
+    clock::rep limit_;
   };
 
   /// Logs a warning, or throws once the deadline is over.
-  HVDLITE_COLD void tell_waiting(const operation& op, alarm::verdict verdict,
-                                 const alarm& limits) {
-    const auto missing = check_->missing();
-    const std::string words = detail::text(
-        {prefix(op), "waited ", limits.elapsed(), " s for ",
-         missing.empty()       ? "an answer of the ranks that are in the call"
-         : missing.size() == 1 ? "rank "
-                               : "ranks ",
-         detail::ranks_text(missing)});
+  HVDLITE_COLD void tell_waiting(const operation& op, alarm::verdict verdict, const alarm& limits) {
+    const auto missing = check_.missing();
+    const detail::text ranks = detail::ranks_text(missing.data(), missing.size());
+    const char* const whom = missing.empty()       ? "an answer of the ranks that are in the call"
+                             : missing.size() == 1 ? "rank "
+                                                   : "ranks ";
+    const double seconds = limits.elapsed();
     if (verdict == alarm::warn)
-      return log(log_level::warning, where_.rank(), detail::text({words, " to enter the call"}));
-    check_->abandon();
-    throw timeout_error{detail::text(
-        {words, "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"})};
+      return log_warning(op, {"waited ", seconds, " s for ", whom, ranks, " to enter the call"});
+    check_.abandon();
+    fail<timeout_error>(op, {"waited ", seconds, " s for ", whom, ranks,
+                             "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"});
   }
 
   HVDLITE_COLD void tell_moving(const operation& op, alarm::verdict verdict, const alarm& limits) {
-    const std::string words =
-        detail::text({prefix(op), "data has been moving for ", limits.elapsed(),
-                      " s, and a rank has stopped to take part in it"});
-    if (verdict == alarm::warn) return log(log_level::warning, where_.rank(), words);
-    check_->abandon();
-    throw timeout_error{detail::text({words, "; the tensor's contents are undefined"})};
+    const double seconds = limits.elapsed();
+    if (verdict == alarm::warn)
+      return log_warning(op, {"data has been moving for ", seconds,
+                              " s, and a rank has stopped to take part in it"});
+    check_.abandon();
+    fail<timeout_error>(op, {"data has been moving for ", seconds,
+                             " s, and a rank has stopped to take part in it; the tensor's contents "
+                             "are undefined"});
   }
 
   placement where_;
   settings settings_;
-  std::vector<std::unique_ptr<any_backend>> backends_;  // none once closed
-  std::vector<std::string_view> names_;                 // of those that were usable
-  any_backend* control_ = nullptr;  // carries the checks: the first usable backend
-  std::optional<checker> check_;
+  backend_list backends_;  // cleared once closed
+  any_backend* control_;   // carries the checks: the first usable backend; null in a world of one
+  checker check_;
   tree_evaluator evaluate_;
-  std::vector<reduction_terms::term> terms_;
-  std::vector<leaf> leaves_;
+  detail::list<reduction_terms::term> terms_;
+  detail::list<leaf> leaves_;
+  int spins_ = backoff::spins_for(where_.local_size());
   event_ring events_;
   std::mutex mutex_;
   std::atomic<std::thread::id> caller_{};
   std::uint64_t sequence_;  // of the last call; the epoch is in its upper half
-  std::string closed_;  // why no call is possible: the Environment has ended
-  std::string broken_;  // why no call is possible: a rank is lost
+  detail::text closed_;     // why no call is possible: the Environment has ended
+  detail::text broken_;     // why no call is possible: a rank is lost
   bool told_all_zero_ = false;
+  std::shared_ptr<lifetime> life_;
 };
+
+HVDLITE_COLD inline void lifetime::add(endpoint* member) {
+  const std::lock_guard lock{mutex_};
+  members_.push_back(member);
+}
+
+HVDLITE_COLD inline void lifetime::remove(const endpoint* member) noexcept {
+  const std::lock_guard lock{mutex_};  // not while `end` is at it
+  for (std::size_t i = members_.size(); i-- > 0;)
+    if (members_[i] == member) members_.erase(i);
+}
+
+HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view later) noexcept {
+  const std::lock_guard lock{mutex_};
+  for (endpoint* const member : members_) member->close(why, later);
+  members_.clear();
+}
 
 }  // namespace hvdlite

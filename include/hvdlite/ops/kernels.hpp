@@ -35,7 +35,8 @@ struct kernel_table {
   /// acc = acc (op) load(from): combine with a leaf, in one pass
   void (*accumulate)(std::byte* acc, const std::byte* from, std::size_t n, double factor,
                      const void* context);
-  void (*store)(std::byte* to, const std::byte* acc, std::size_t n, root_scale scale);
+  /// Scales in place, then rounds each to an element.
+  void (*store)(std::byte* to, std::byte* acc, std::size_t n, root_scale scale);
 };
 
 namespace detail {
@@ -156,7 +157,8 @@ struct kernels {
     acc_t neutral{};
     if constexpr (is_user_op_v<Op>) {
       const auto& given = static_cast<const Op*>(context)->neutral;
-      if constexpr (is_complex_v<acc_t> && std::is_arithmetic_v<std::remove_cvref_t<decltype(given)>>)
+      if constexpr (is_complex_v<acc_t> &&
+                    std::is_arithmetic_v<std::remove_cvref_t<decltype(given)>>)
         neutral = acc_t{static_cast<typename acc_t::value_type>(given)};  // an int's 0, too
       else
         neutral = static_cast<acc_t>(given);
@@ -205,30 +207,29 @@ struct kernels {
     pass([](acc_t x) { return x; });
   }
 
-  HVDLITE_STRICT_FP static void store(std::byte* to, const std::byte* acc_bytes, std::size_t n,
+  HVDLITE_STRICT_FP static void store(std::byte* to, std::byte* acc_bytes, std::size_t n,
                                       root_scale root) {
     HVDLITE_STRICT_FP_BODY
-    const auto* acc = reinterpret_cast<const acc_t*>(acc_bytes);
-    const auto pass = [&](auto finish) {
-      in_blocks(n, [&](std::size_t i, auto size) {
-        stored_t x[size];
-        for (std::size_t j = 0; j < size; ++j) x[j] = stored(finish(acc[i + j]));
-        std::memcpy(to + i * sizeof(T), x, sizeof x);
-      });
-    };
-    if constexpr (scalable) {
-      if (root.divisor != 1 && root.factor != 1)
-        return pass([&, factor = factor_of(root.factor)](acc_t x) {
-          return scaled(divided(x, root.divisor), factor);
-        });
-      if (root.divisor != 1) return pass([&](acc_t x) { return divided(x, root.divisor); });
-      if (root.factor != 1)
-        return pass([factor = factor_of(root.factor)](acc_t x) { return scaled(x, factor); });
+    auto* acc = reinterpret_cast<acc_t*>(acc_bytes);
+    if constexpr (scalable) {  // passes over what is in the first-level cache
+      if (root.divisor != 1) divide(acc, n, root.divisor);
+      if (root.factor != 1) scale(acc, n, root.factor);
     }
-    pass([](acc_t x) { return x; });
+    in_blocks(n, [&](std::size_t i, auto size) {
+      stored_t x[size];
+      for (std::size_t j = 0; j < size; ++j) x[j] = stored(acc[i + j]);
+      std::memcpy(to + i * sizeof(T), x, sizeof x);
+    });
   }
 
-  static constexpr kernel_table table{sizeof(T), sizeof(acc_t), &load,       &fill_identity,
+  HVDLITE_STRICT_FP static void divide(acc_t* acc, std::size_t n, double divisor) {
+    HVDLITE_STRICT_FP_BODY
+    in_blocks(n, [&](std::size_t i, auto size) {
+      for (std::size_t j = 0; j < size; ++j) acc[i + j] = divided(acc[i + j], divisor);
+    });
+  }
+
+  static constexpr kernel_table table{sizeof(T), sizeof(acc_t), &load, &fill_identity,
                                       &combine,  &accumulate,   &store};
 };
 

@@ -36,13 +36,19 @@ template <class T>
 using wrapping_t = std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>;
 
 template <class T>
-struct wrapping_or_compute { using type = compute_t<T>; };
+struct wrapping_or_compute {
+  using type = compute_t<T>;
+};
 template <class T>
   requires is_integer_v<T>
-struct wrapping_or_compute<T> { using type = wrapping_t<T>; };
+struct wrapping_or_compute<T> {
+  using type = wrapping_t<T>;
+};
 
 template <class T>
-struct average_accumulator { using type = compute_t<T>; };
+struct average_accumulator {
+  using type = compute_t<T>;
+};
 template <class T>
   requires is_integer_v<T>
 struct average_accumulator<T> {
@@ -99,9 +105,13 @@ struct sum : detail::reduce_op_tag {
   template <class T>
   using accumulator = typename detail::wrapping_or_compute<T>::type;
   template <class T>
-  static accumulator<T> identity() { return accumulator<T>(0); }
+  static accumulator<T> identity() {
+    return accumulator<T>(0);
+  }
   template <class T, class A>
-  static A combine(A a, A b) { return a + b; }
+  static A combine(A a, A b) {
+    return a + b;
+  }
 };
 
 /// The sum over ranks, divided by the number of ranks, or by the sum of weights where the call
@@ -116,9 +126,13 @@ struct average : detail::reduce_op_tag {
   template <class T>
   using accumulator = typename detail::average_accumulator<T>::type;
   template <class T>
-  static accumulator<T> identity() { return accumulator<T>(0); }
+  static accumulator<T> identity() {
+    return accumulator<T>(0);
+  }
   template <class T, class A>
-  static A combine(A a, A b) { return detail::add(a, b); }
+  static A combine(A a, A b) {
+    return detail::add(a, b);
+  }
 };
 
 /// The smallest element; NaN if any rank has NaN.
@@ -135,7 +149,9 @@ struct min : detail::reduce_op_tag {
     return L::has_infinity ? L::infinity() : (L::max)();
   }
   template <class T, class A>
-  static A combine(A a, A b) { return a != a ? a : b != b ? b : b < a ? b : a; }
+  static A combine(A a, A b) {
+    return a != a ? a : b != b ? b : b < a ? b : a;
+  }
 };
 
 /// The largest element; NaN if any rank has NaN.
@@ -152,7 +168,9 @@ struct max : detail::reduce_op_tag {
     return L::has_infinity ? static_cast<accumulator<T>>(-L::infinity()) : L::lowest();
   }
   template <class T, class A>
-  static A combine(A a, A b) { return a != a ? a : b != b ? b : a < b ? b : a; }
+  static A combine(A a, A b) {
+    return a != a ? a : b != b ? b : a < b ? b : a;
+  }
 };
 
 /// The product over ranks. Integers wrap.
@@ -165,7 +183,9 @@ struct product : detail::reduce_op_tag {
   template <class T>
   using accumulator = typename detail::wrapping_or_compute<T>::type;
   template <class T>
-  static accumulator<T> identity() { return accumulator<T>(1); }
+  static accumulator<T> identity() {
+    return accumulator<T>(1);
+  }
   template <class T, class A>
   static A combine(A a, A b) {
     if constexpr (is_complex_v<A>)
@@ -185,9 +205,13 @@ struct logical_and : detail::reduce_op_tag {
   template <class T>
   using accumulator = std::uint8_t;
   template <class T>
-  static accumulator<T> identity() { return 1; }
+  static accumulator<T> identity() {
+    return 1;
+  }
   template <class T, class A>
-  static A combine(A a, A b) { return a & b; }
+  static A combine(A a, A b) {
+    return a & b;
+  }
 };
 
 /// Whether the element is true (not zero) on any rank; integers become 0 or 1, but in a world of
@@ -200,9 +224,13 @@ struct logical_or : detail::reduce_op_tag {
   template <class T>
   using accumulator = std::uint8_t;
   template <class T>
-  static accumulator<T> identity() { return 0; }
+  static accumulator<T> identity() {
+    return 0;
+  }
   template <class T, class A>
-  static A combine(A a, A b) { return a | b; }
+  static A combine(A a, A b) {
+    return a | b;
+  }
 };
 
 /// A function of the user's: `user_op{"absmax", [](auto a, auto b) { ... }, 0}`. `f(a, b)` gets two

@@ -4,14 +4,12 @@
 // (n leaves split at the largest power of two below n), then the same over the nodes.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
+#include <hvdlite/core/list.hpp>
 #include <hvdlite/ops/kernels.hpp>
 
 namespace hvdlite {
@@ -25,21 +23,20 @@ struct leaf {
 /// The expression, as a program for a stack of accumulators.
 class reduction_tree {
  public:
-  /// `nodes[r]`: the node of rank r; any numbering, equal for ranks of the same node.
-  HVDLITE_COLD explicit reduction_tree(std::span<const int> nodes) {
+  /// `nodes[r]`: the node of rank r of `count`; any numbering, equal for ranks of the same node.
+  HVDLITE_COLD reduction_tree(const int* nodes, int count) {
     // Ranks node by node, the nodes in the order of their lowest ranks.
-    std::vector<int> ranks;
-    std::vector<std::size_t> starts;  // of each node in `ranks`
-    for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
-      if (std::find(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(rank),
-                    nodes[rank]) != nodes.begin() + static_cast<std::ptrdiff_t>(rank))
-        continue;
-      starts.push_back(ranks.size());
-      for (std::size_t other = rank; other < nodes.size(); ++other)
-        if (nodes[other] == nodes[rank]) ranks.push_back(static_cast<int>(other));
+    detail::list<int> ranks, starts;  // of each node in `ranks`
+    for (int rank = 0; rank < count; ++rank) {
+      int lowest = 0;
+      while (nodes[lowest] != nodes[rank]) ++lowest;
+      if (lowest != rank) continue;
+      starts.push_back(static_cast<int>(ranks.size()));
+      for (int other = rank; other < count; ++other)
+        if (nodes[other] == nodes[rank]) ranks.push_back(other);
     }
-    starts.push_back(ranks.size());
-    build_nodes(ranks, std::span{starts}, 0);
+    starts.push_back(count);
+    build_nodes(ranks.data(), starts.data(), starts.size() - 1, 0);
   }
 
   enum class step_kind { load, accumulate, combine };
@@ -48,31 +45,31 @@ class reduction_tree {
     int rank;  ///< of the leaf, for load and accumulate
   };
 
-  std::span<const step> program() const { return program_; }
+  const detail::list<step>& program() const { return program_; }
   /// How many accumulators the program needs at once.
   std::size_t depth() const { return depth_; }
 
  private:
-  /// `starts`: where each of some neighbouring nodes starts in `ranks`, and where the last ends.
-  HVDLITE_COLD void build_nodes(std::span<const int> ranks, std::span<const std::size_t> starts,
+  /// `starts`: where each of `n` neighbouring nodes starts in `ranks`, and where the last ends.
+  HVDLITE_COLD void build_nodes(const int* ranks, const int* starts, std::size_t n,
                                 std::size_t depth) {
-    const std::size_t n = starts.size() - 1;
-    if (n == 1) return build_ranks(ranks.subspan(starts[0], starts[1] - starts[0]), depth);
+    if (n == 1)
+      return build_ranks(ranks + starts[0], static_cast<std::size_t>(starts[1] - starts[0]), depth);
     const std::size_t left = std::bit_floor(n - 1);
-    build_nodes(ranks, starts.first(left + 1), depth);
-    build_nodes(ranks, starts.subspan(left), depth + 1);
+    build_nodes(ranks, starts, left, depth);
+    build_nodes(ranks, starts + left, n - left, depth + 1);
     combine();
   }
 
-  HVDLITE_COLD void build_ranks(std::span<const int> ranks, std::size_t depth) {
-    if (ranks.size() == 1) {
+  HVDLITE_COLD void build_ranks(const int* ranks, std::size_t n, std::size_t depth) {
+    if (n == 1) {
       program_.push_back({step_kind::load, ranks[0]});
-      depth_ = (std::max)(depth_, depth + 1);
+      if (depth_ < depth + 1) depth_ = depth + 1;
       return;
     }
-    const std::size_t left = std::bit_floor(ranks.size() - 1);
-    build_ranks(ranks.first(left), depth);
-    build_ranks(ranks.subspan(left), depth + 1);
+    const std::size_t left = std::bit_floor(n - 1);
+    build_ranks(ranks, left, depth);
+    build_ranks(ranks + left, n - left, depth + 1);
     combine();
   }
 
@@ -84,7 +81,7 @@ class reduction_tree {
       program_.push_back({step_kind::combine, -1});
   }
 
-  std::vector<step> program_;
+  detail::list<step> program_;
   std::size_t depth_ = 0;
 };
 
@@ -92,18 +89,20 @@ class reduction_tree {
 class tree_evaluator {
  public:
   explicit tree_evaluator(reduction_tree tree)
-      : tree_{std::move(tree)}, stack_(tree_.depth() * stride + 64) {}
+      : tree_{std::move(tree)}, stack_{tree_.depth() * stride + 64} {}
 
   const reduction_tree& tree() const { return tree_; }
 
   /// Writes the reduction of `count` elements to `to`, which may be one of the leaves' memory.
-  void operator()(const kernel_table& kernels, const void* context, std::span<const leaf> leaves,
-                  std::byte* to, std::size_t count, root_scale root) {
+  /// `leaves`: one per rank.
+  HVDLITE_OUT_OF_LINE void operator()(const kernel_table& kernels, const void* context,
+                                      const leaf* leaves, std::byte* to, std::size_t count,
+                                      root_scale root) {
     const std::size_t block = stride / kernels.accumulator_bytes;
     auto* const base = reinterpret_cast<std::byte*>(
         (reinterpret_cast<std::uintptr_t>(stack_.data()) + 63) & ~std::uintptr_t{63});
     for (std::size_t first = 0; first < count; first += block) {
-      const std::size_t n = (std::min)(block, count - first);
+      const std::size_t n = count - first < block ? count - first : block;
       const std::size_t offset = first * kernels.element_bytes;
       std::byte* top = base - stride;  // moves up with the first load
       for (const auto& step : tree_.program()) {
@@ -131,7 +130,7 @@ class tree_evaluator {
   static constexpr std::size_t stride = 2048;  // bytes per accumulator block: all stay in L1
 
   reduction_tree tree_;
-  std::vector<std::byte> stack_;
+  detail::list<std::byte> stack_;
 };
 
 }  // namespace hvdlite

@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,8 +60,8 @@ constexpr auto all_writable(Set& set) {
           return std::bool_constant<(decltype(all_writable(each))::value && ...)>{};
         },
         set)){};
-  else if constexpr (std::ranges::range<Set>) {
-    using Each = std::remove_reference_t<std::ranges::range_reference_t<Set&>>;
+  else if constexpr (iterable<Set>) {
+    using Each = std::remove_reference_t<decltype(*iteration::first_of(set))>;
     return decltype(all_writable(std::declval<Each&>())){};
   } else {
     return std::true_type{};  // for_each_tensor says what is wrong with it
@@ -71,10 +70,14 @@ constexpr auto all_writable(Set& set) {
 
 struct no_options {};
 template <class Opt>
-struct options_of { using type = no_options; };
+struct options_of {
+  using type = no_options;
+};
 template <class Opt>
   requires has_options_v<Opt>
-struct options_of<Opt> { using type = typename Opt::options_type; };
+struct options_of<Opt> {
+  using type = typename Opt::options_type;
+};
 
 }  // namespace detail
 
@@ -85,9 +88,9 @@ struct options_of<Opt> { using type = typename Opt::options_type; };
 ///
 /// or, with parameters that it remembers: `opt.add("fc.weight", w, dw); ... opt.step();`
 ///
-/// `Opt`: see optimizer_traits. `Tensor` fixes element type and memory space, not the class: a model
-/// of matrices and vectors is one set. `Policy` gives the op (default_policy: average).
-/// Every rank must hold the same parameters, in the same order, before the first step
+/// `Opt`: see optimizer_traits. `Tensor` fixes element type and memory space, not the class: a
+/// model of matrices and vectors is one set. `Policy` gives the op (default_policy: average). Every
+/// rank must hold the same parameters, in the same order, before the first step
 /// (broadcast_parameters), and then holds the same after each. In a world of one the wrapped
 /// optimizer gets the gradients as they are: nothing is copied, and the bits are its own.
 template <class Opt, class Tensor, class Policy = default_policy<Tensor>>
@@ -102,8 +105,7 @@ class DistributedOptimizer {
   template <communicator Comm, std::same_as<Opt> O>
   DistributedOptimizer(const Comm& comm, O optimizer, const distributed_options& options = {})
       : optimizer_{std::move(optimizer)},
-        limits_{(std::min)(options.first_bucket_bytes, options.bucket_bytes),
-                options.bucket_bytes},
+        limits_{(std::min)(options.first_bucket_bytes, options.bucket_bytes), options.bucket_bytes},
         size_{comm.size()} {
     static_assert(detail::expect_reducible<Comm, Tensor, op>());
     run_ = [comm](const operation& call) {
@@ -127,20 +129,21 @@ class DistributedOptimizer {
   const Opt& optimizer() const { return optimizer_; }
 
   /// Remembers a parameter and its gradient for `step()`; both stay the caller's, must outlive this
-  /// object, and are read anew at each step. `gradient`: a tensor like the parameter, or an optional
-  /// or pointer of one. Not collective; the order of additions must be the same on all ranks.
+  /// object, and are read anew at each step. `gradient`: a tensor like the parameter, or an
+  /// optional or pointer of one. Not collective; the order of additions must be the same on all
+  /// ranks.
   template <class P, class G>
   void add(std::string name, P& parameter, G& gradient)
     requires(!holding_optimizer<Opt>)
   {
     static_assert(writable_tensor<P&>, "hvdlite: a parameter must be a writable tensor");
     if (plan_)
-      throw usage_error{"DistributedOptimizer: '" + name +
-                        "' was added after the first step; add all parameters before"};
+      detail::fail<usage_error>({"DistributedOptimizer: '", name,
+                                 "' was added after the first step; add all parameters before"});
     for (const auto& e : entries_)
       if (e->name == name)
-        throw usage_error{"DistributedOptimizer: there are two parameters named '" + name +
-                          "'; give each its own name"};
+        detail::fail<usage_error>({"DistributedOptimizer: there are two parameters named '", name,
+                                   "'; give each its own name"});
     entries_.push_back(std::make_unique<typed_entry<P, G>>(std::move(name), parameter, gradient));
   }
 
@@ -180,8 +183,9 @@ class DistributedOptimizer {
       step_pairs(
           [&](auto&& visit) {
             hvdlite::for_each_pair(params, grads, [&](auto& p, auto& g) {
-              visit(pair<std::remove_reference_t<decltype(p)>, std::remove_reference_t<decltype(g)>>{
-                  p, g});
+              visit(
+                  pair<std::remove_reference_t<decltype(p)>, std::remove_reference_t<decltype(g)>>{
+                      p, g});
             });
           },
           options);
@@ -247,9 +251,10 @@ class DistributedOptimizer {
         const auto memory = detail::contiguous_of(g);
         if (memory.count() != 0) {
           if (memory.read() == detail::contiguous_of(parameter).read())
-            throw usage_error{"the optimizer takes tensors, and a copy of a parameter shares its "
-                              "memory: add an evaluate() that copies to its hvdlite::tensor_traits, "
-                              "or let the optimizer take std::span"};
+            detail::fail<usage_error>(
+                {"the optimizer takes tensors, and a copy of a parameter shares its "
+                 "memory: add an evaluate() that copies to its hvdlite::tensor_traits, "
+                 "or let the optimizer take std::span"});
           std::memcpy(memory.write(), reduced, memory.count() * sizeof(T));
         }
         update_tensor(optimizer, index, g);
@@ -261,9 +266,8 @@ class DistributedOptimizer {
     /// (One that is a template of any two types takes everything: it gets the tensors.)
     template <class Gradient>
     static constexpr bool by_span =
-        span_optimizer<Opt, T> &&
-        (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> ||
-         std::convertible_to<P&, std::span<T>>);
+        span_optimizer<Opt, T> && (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> ||
+                                   std::convertible_to<P&, std::span<T>>);
 
     void update_span(Opt& optimizer, std::size_t index, const T* g) const {
       expect_element(parameter);
@@ -323,15 +327,16 @@ class DistributedOptimizer {
   };
 
   static void expect_element(const auto& x) {
-    static_assert(std::same_as<element_of<decltype(x)>, T>,
-                  "hvdlite: a parameter or gradient has another element type than the Tensor of this "
-                  "DistributedOptimizer");
+    static_assert(
+        std::same_as<element_of<decltype(x)>, T>,
+        "hvdlite: a parameter or gradient has another element type than the Tensor of this "
+        "DistributedOptimizer");
   }
 
   static void expect_fit(const tensor_shape& gradient, const tensor_shape& parameter) {
     if (!gradient.fits(parameter))
-      throw usage_error{detail::text({"the gradient is ", gradient.extents_text(),
-                                      ", the parameter ", parameter.extents_text()})};
+      detail::fail<usage_error>({"the gradient is ", gradient.extents_text(), ", the parameter ",
+                                 parameter.extents_text()});
   }
 
   /// Whether the i-th elements in memory stand for the same, given that the two fit.
@@ -351,11 +356,12 @@ class DistributedOptimizer {
         std::memcpy(static_cast<void*>(to), memory.read(), memory.count() * sizeof(T));
       } else {
         if (memory.shape().rank != expected.rank)
-          throw usage_error{"the gradient has another number of dimensions than the parameter, and "
-                            "another memory order; store both alike"};
-        hvdlite::pack(strided_buffer<const T>{reinterpret_cast<const T*>(memory.read()),
-                                              memory.shape()},
-                      to, expected);
+          detail::fail<usage_error>(
+              {"the gradient has another number of dimensions than the parameter, and "
+               "another memory order; store both alike"});
+        hvdlite::pack(
+            strided_buffer<const T>{reinterpret_cast<const T*>(memory.read()), memory.shape()}, to,
+            expected);
       }
     });
   }
@@ -427,7 +433,7 @@ class DistributedOptimizer {
 
   /// In a world of one: whether to update at all.
   bool takes_part(const step_options& options) const {
-    const std::string wrong = detail::refusal<T, op>({.samples = options.samples});
+    const detail::text wrong = detail::refusal<T, op>({.samples = options.samples});
     if (!wrong.empty()) refuse(wrong);
     return options.samples.value() != 0;
   }
@@ -447,45 +453,44 @@ class DistributedOptimizer {
                            shapes_.size(), " in the first step; make a new optimizer for them"}));
     for (std::size_t i = 0; i < shapes_.size(); ++i)
       if (shapes_scratch_[i] != shapes_[i])
-        refuse(detail::text({parameter_text(i), " is ", shapes_scratch_[i].extents_text(), ", and was ",
-                             shapes_[i].extents_text(),
+        refuse(detail::text({parameter_text(i), " is ", shapes_scratch_[i].extents_text(),
+                             ", and was ", shapes_[i].extents_text(),
                              " in the first step; make a new optimizer for it"}));
   }
 
   HVDLITE_COLD void make_plan() {
-    std::string text = detail::text({shapes_scratch_.size(), " parameters in buckets of ",
-                                     limits_.first, " and ", limits_.others, " bytes:"});
+    detail::text words({shapes_scratch_.size(), " parameters in buckets of ", limits_.first,
+                        " and ", limits_.others, " bytes:"});
     detail::fingerprint_hash all;
     std::vector<std::size_t> counts;
     for (std::size_t i = 0; i < shapes_scratch_.size(); ++i) {
       const tensor_shape& s = shapes_scratch_[i];
-      std::string one = " ";
-      if (i < entries_.size()) one += entries_[i]->name + " ";
-      one += s.extents_text();
+      const detail::text one({" ", i < entries_.size() ? entries_[i]->name : "",
+                              i < entries_.size() ? " " : "", s.extents_text()});
       all.add(one);
       all.add(s.order_text());
-      if (text.size() < 400) text += one;
+      if (words.size() < 400) words += one;
       counts.push_back(s.count());
     }
-    text += detail::text({", fingerprint ", all.value()});
+    words += detail::text({", fingerprint ", all.value()});
     operation call;  // all ranks meet, with the plan as the name that they compare
     call.verb = verb::optimizer_step;
-    call.name = text;
+    call.name = words;
     run_(call);
     plan_.emplace(counts, sizeof(T), limits_);
     shapes_ = shapes_scratch_;
     packed_ = std::make_unique_for_overwrite<T[]>(plan_->total);
     present_.resize(counts.size());
     for (const bucket& b : plan_->buckets)
-      bucket_names_.push_back(
+      bucket_names_.emplace_back(
           detail::text({"gradients of parameters ", b.first_parameter, " to ", b.last_parameter}));
   }
 
   /// "parameter 3", and its name if it has one.
-  std::string parameter_text(std::size_t index) const {
-    return index < entries_.size()
-               ? detail::text({"parameter ", index, " ('", entries_[index]->name, "')"})
-               : detail::text({"parameter ", index});
+  detail::text parameter_text(std::size_t index) const {
+    detail::text words({"parameter ", index});
+    if (index < entries_.size()) words += detail::text({" ('", entries_[index]->name, "')"});
+    return words;
   }
 
   /// Packs all gradients. `visit(next)` calls next(pack) for each, pack(to, shape) tells whether it
@@ -509,16 +514,15 @@ class DistributedOptimizer {
   /// Which parameters have a gradient on any rank.
   void share_presence() {
     const logical_or either;
-    const std::string none;
     operation call =
-        detail::reduction_call<std::uint8_t>(either, {.name = "gradients that are present"}, none);
+        detail::reduction_call<std::uint8_t>(either, {.name = "gradients that are present"}, {});
     describe(call, present_.data(), present_.size());
     run_(call);
   }
 
   /// False if no rank had any samples: the gradients are not to be used.
   bool reduce_buckets(const step_options& options) {
-    const std::string wrong = detail::refusal<T, op>({.samples = options.samples});
+    const detail::text wrong = detail::refusal<T, op>({.samples = options.samples});
     bool reduced = true;
     for (std::size_t b = 0; b < plan_->buckets.size(); ++b) {
       const allreduce_options with{.name = bucket_names_[b], .samples = options.samples};
@@ -540,12 +544,12 @@ class DistributedOptimizer {
   }
 
   /// Throws a usage_error, and tells the other ranks, which are in the same step.
-  [[noreturn]] HVDLITE_COLD void refuse(const std::string& why) const {
+  [[noreturn]] HVDLITE_COLD void refuse(std::string_view why) const {
     operation call;
     call.verb = verb::optimizer_step;
     call.refused = why;
     run_(call);
-    throw usage_error{why};  // not reached: a refused call throws
+    detail::fail<usage_error>({why});  // not reached: a refused call throws
   }
 
   Opt optimizer_;
@@ -558,7 +562,7 @@ class DistributedOptimizer {
   std::optional<bucket_plan> plan_;
   std::vector<tensor_shape> shapes_, shapes_scratch_;
   std::vector<std::string> bucket_names_;
-  std::unique_ptr<T[]> packed_;         // all gradients, in the plan's order
+  std::unique_ptr<T[]> packed_;        // all gradients, in the plan's order
   std::vector<std::uint8_t> present_;  // which of them are there
 };
 

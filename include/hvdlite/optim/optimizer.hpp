@@ -34,8 +34,9 @@ struct optimizer_traits {
   }
 
   template <class P, class G>
-    requires(!requires(Opt& o, std::size_t i, P& p, const G& g) { o.update(i, p, g); } &&
-             requires(Opt& o, P& p, const G& g) { o.step(p, g); })
+    requires(
+        !requires(Opt& o, std::size_t i, P& p, const G& g) { o.update(i, p, g); } &&
+        requires(Opt& o, P& p, const G& g) { o.step(p, g); })
   static void update(Opt& optimizer, std::size_t, P& parameter, const G& gradient) {
     optimizer.step(parameter, gradient);
   }

@@ -35,10 +35,11 @@ class Sgd {
   explicit Sgd(const sgd_options& options = {}) : options_{options} {
     const auto valid = [](double x) { return std::isfinite(x) && x >= 0; };
     if (!valid(options.learning_rate) || !valid(options.momentum) || !valid(options.weight_decay))
-      throw usage_error{"Sgd: learning_rate, momentum and weight_decay must be finite and not "
-                        "negative"};
+      detail::fail<usage_error>(
+          {"Sgd: learning_rate, momentum and weight_decay must be finite and not "
+           "negative"});
     if (options.nesterov && options.momentum == 0)
-      throw usage_error{"Sgd: nesterov needs a momentum"};
+      detail::fail<usage_error>({"Sgd: nesterov needs a momentum"});
   }
 
   sgd_options& options() { return options_; }
@@ -82,9 +83,8 @@ class Sgd {
       mine = &velocities_[index].twofold;
     if (mine->empty()) mine->resize(count);
     if (mine->size() != count)
-      throw usage_error{detail::text({"Sgd: parameter ", index, " has ", count,
-                                      " elements and had ", mine->size(),
-                                      " before; make a new optimizer for it"})};
+      detail::fail<usage_error>({"Sgd: parameter ", index, " has ", count, " elements and had ",
+                                 mine->size(), " before; make a new optimizer for it"});
     return mine->data();
   }
 

@@ -4,13 +4,11 @@
 // tensors themselves.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <string>
 
 #include <hvdlite/core/element.hpp>
 #include <hvdlite/core/error.hpp>
@@ -66,28 +64,39 @@ struct tensor_shape {
     }
   }
 
-  /// Adds dimension `d` as the next inner one of the memory order; extents of 1 have no place in it.
+  /// Adds dimension `d` as the next inner one of the memory order; extents of 1 have no place in
+  /// it.
   void append(std::size_t d) {
     if (extents[d] > 1) outermost_first[ordered++] = static_cast<std::uint8_t>(d);
   }
 
   /// "[3, 4]"; "[]" for a scalar.
-  HVDLITE_COLD std::string extents_text() const {
-    std::string text = "[";
-    for (std::size_t d = 0; d < rank; ++d)
-      text += detail::text({d == 0 ? "" : ", ", extents[d]});
-    return text + "]";
+  HVDLITE_COLD detail::text extents_text() const {
+    detail::text words({"["});
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (d != 0) words += ", ";
+      words += extents[d];
+    }
+    words += "]";
+    return words;
   }
 
   /// "row-major", "column-major", or the dimensions from the outermost inwards.
-  HVDLITE_COLD std::string order_text() const {
-    const auto begin = outermost_first.begin();
-    const auto end = begin + static_cast<std::ptrdiff_t>(ordered);
-    if (std::is_sorted(begin, end)) return "row-major";
-    if (std::is_sorted(begin, end, std::greater<>{})) return "column-major";
-    std::string text = "dimensions";
-    for (std::size_t i = 0; i < ordered; ++i) text += detail::text({" ", outermost_first[i]});
-    return text + " from the outermost inwards";
+  HVDLITE_COLD detail::text order_text() const {
+    bool rising = true, falling = true;
+    for (std::size_t i = 1; i < ordered; ++i) {
+      rising = rising && outermost_first[i - 1] < outermost_first[i];
+      falling = falling && outermost_first[i - 1] > outermost_first[i];
+    }
+    if (rising) return {"row-major"};
+    if (falling) return {"column-major"};
+    detail::text words({"dimensions"});
+    for (std::size_t i = 0; i < ordered; ++i) {
+      words += " ";
+      words += outermost_first[i];
+    }
+    words += " from the outermost inwards";
+    return words;
   }
 };
 
@@ -106,8 +115,8 @@ struct buffer {
       : data{pointer}, size{static_cast<std::size_t>(count)} {
     if constexpr (std::signed_integral<decltype(count)>)
       if (count < 0)
-        throw usage_error{
-            detail::text({"buffer: the count is ", count, "; expected the number of elements"})};
+        detail::fail<usage_error>(
+            {"buffer: the count is ", count, "; expected the number of elements"});
   }
 };
 
@@ -132,10 +141,12 @@ struct strided_buffer {
                  std::initializer_list<std::ptrdiff_t> stride_list, Space = {})
       : data{pointer}, rank{extent_list.size()} {
     if (rank > max_tensor_rank || stride_list.size() != rank)
-      throw usage_error{detail::text(
-          {"strided_buffer: expected as many strides as extents, and at most ", max_tensor_rank})};
-    std::copy(extent_list.begin(), extent_list.end(), extents.begin());
-    std::copy(stride_list.begin(), stride_list.end(), strides.begin());
+      detail::fail<usage_error>(
+          {"strided_buffer: expected as many strides as extents, and at most ", max_tensor_rank});
+    for (std::size_t d = 0; d < rank; ++d) {
+      extents[d] = extent_list.begin()[d];
+      strides[d] = stride_list.begin()[d];
+    }
   }
 
   /// The view of contiguous elements of that shape.
@@ -153,12 +164,14 @@ struct strided_buffer {
     tensor_shape result;
     result.rank = rank;
     result.extents = extents;
-    std::array<std::uint8_t, max_tensor_rank> dimensions{};
-    for (std::size_t d = 0; d < rank; ++d) dimensions[d] = static_cast<std::uint8_t>(d);
-    std::stable_sort(dimensions.begin(), dimensions.begin() + static_cast<std::ptrdiff_t>(rank),
-                     [&](std::size_t a, std::size_t b) {
-                       return magnitude(strides[a]) > magnitude(strides[b]);
-                     });
+    // Insertion keeps dimensions of equal strides in their order.
+    std::size_t dimensions[max_tensor_rank];
+    for (std::size_t d = 0; d < rank; ++d) {
+      std::size_t at = d;
+      for (; at > 0 && magnitude(strides[dimensions[at - 1]]) < magnitude(strides[d]); --at)
+        dimensions[at] = dimensions[at - 1];
+      dimensions[at] = d;
+    }
     for (std::size_t i = 0; i < rank; ++i) result.append(dimensions[i]);
     return result;
   }

@@ -6,9 +6,8 @@
 
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <optional>
-#include <ranges>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -25,8 +24,8 @@ inline constexpr bool is_optional_v = false;
 template <class X>
 inline constexpr bool is_optional_v<std::optional<X>> = true;
 
-/// Something that holds a tensor or nothing: std::optional, or a pointer to a tensor that is no bare
-/// element (a float* says too little).
+/// Something that holds a tensor or nothing: std::optional, or a pointer to a tensor that is no
+/// bare element (a float* says too little).
 template <class X>
 concept nullable_tensor =
     is_optional_v<std::remove_cvref_t<X>> ||
@@ -40,9 +39,28 @@ concept named_tensor = requires(X& x) {
   x.second;
 };
 
+/// What a range-based for takes. (The header <ranges> costs more than all of tensor/.)
+namespace iteration {
+using std::begin, std::end;
+template <class X>
+concept iterable = requires(X& x) {
+  begin(x);
+  end(x);
+};
+template <iterable X>
+auto first_of(X& x) {
+  return begin(x);
+}
+template <iterable X>
+auto end_of(X& x) {
+  return end(x);
+}
+}  // namespace iteration
+using iteration::iterable;
+
 template <class X>
 concept tuple_like = requires { std::tuple_size<std::remove_cvref_t<X>>::value; } &&
-                     !std::ranges::range<std::remove_cvref_t<X>>;
+                     !iterable<std::remove_cvref_t<X>>;
 
 template <class X>
 concept leaf_tensor = tensor<X> || tensor_expression<X> || nullable_tensor<X>;
@@ -50,10 +68,11 @@ concept leaf_tensor = tensor<X> || tensor_expression<X> || nullable_tensor<X>;
 template <class X>
 constexpr bool expect_set() {
   constexpr bool ok = leaf_tensor<X> || named_tensor<std::remove_reference_t<X>> || tuple_like<X> ||
-                      std::ranges::range<std::remove_reference_t<X>>;
-  static_assert(ok,
-                "hvdlite: not a set of tensors: pass a tensor, a range of tensors, or a std::tie of "
-                "tensors; a type of your own becomes a tensor by hvdlite::tensor_traits");
+                      iterable<std::remove_reference_t<X>>;
+  static_assert(
+      ok,
+      "hvdlite: not a set of tensors: pass a tensor, a range of tensors, or a std::tie of "
+      "tensors; a type of your own becomes a tensor by hvdlite::tensor_traits");
   return ok;
 }
 
@@ -83,8 +102,8 @@ std::size_t tensor_count(Set&& set) {
   return count;
 }
 
-/// Calls f(tensor of a, tensor of b) for each pair of tensors at the same place. Tuples of different
-/// lengths do not compile; ranges must have equal lengths (compare tensor_count before).
+/// Calls f(tensor of a, tensor of b) for each pair of tensors at the same place. Tuples of
+/// different lengths do not compile; ranges must have equal lengths (compare tensor_count before).
 template <class A, class B, class F>
 void for_each_pair(A&& a, B&& b, F&& f) {
   if constexpr (detail::expect_set<A>() && detail::expect_set<B>()) {
@@ -93,9 +112,10 @@ void for_each_pair(A&& a, B&& b, F&& f) {
     } else if constexpr (detail::named_tensor<std::remove_reference_t<B>>) {
       hvdlite::for_each_pair(a, b.second, f);
     } else if constexpr (detail::leaf_tensor<A> || detail::leaf_tensor<B>) {
-      static_assert(detail::leaf_tensor<A> && detail::leaf_tensor<B>,
-                    "hvdlite: parameters and gradients differ in structure: a tensor on one side, a "
-                    "set of tensors on the other");
+      static_assert(
+          detail::leaf_tensor<A> && detail::leaf_tensor<B>,
+          "hvdlite: parameters and gradients differ in structure: a tensor on one side, a "
+          "set of tensors on the other");
       f(a, b);
     } else if constexpr (detail::tuple_like<A> && detail::tuple_like<B>) {
       constexpr std::size_t n = std::tuple_size_v<std::remove_cvref_t<A>>;
@@ -109,8 +129,8 @@ void for_each_pair(A&& a, B&& b, F&& f) {
       static_assert(!detail::tuple_like<A> && !detail::tuple_like<B>,
                     "hvdlite: parameters and gradients differ in structure: a tuple on one side, a "
                     "range on the other");
-      auto at = std::ranges::begin(b);
-      const auto end = std::ranges::end(b);
+      auto at = detail::iteration::first_of(b);
+      const auto end = detail::iteration::end_of(b);
       for (auto&& each : a) {
         if (at == end) return;
         hvdlite::for_each_pair(each, *at, f);

@@ -47,9 +47,13 @@ using raw_view_t = decltype(traits_of<X>::view(std::declval<std::remove_referenc
 template <class V>
 struct const_view;
 template <class T, class S>
-struct const_view<buffer<T, S>> { using type = buffer<const T, S>; };
+struct const_view<buffer<T, S>> {
+  using type = buffer<const T, S>;
+};
 template <class T, class S>
-struct const_view<strided_buffer<T, S>> { using type = strided_buffer<const T, S>; };
+struct const_view<strided_buffer<T, S>> {
+  using type = strided_buffer<const T, S>;
+};
 
 }  // namespace detail
 
@@ -66,8 +70,9 @@ concept borrowed_tensor = tensor<X> && requires { requires detail::traits_of<X>:
 
 /// An expression: no memory of its own yet, evaluated by the library before it is used.
 template <class X>
-concept tensor_expression =
-    !tensor<X> && requires(const std::remove_reference_t<X>& x) { detail::traits_of<X>::evaluate(x); };
+concept tensor_expression = !tensor<X> && requires(const std::remove_reference_t<X>& x) {
+  detail::traits_of<X>::evaluate(x);
+};
 
 /// The view of `x`: buffer<T, Space> or strided_buffer<T, Space>. A const object that owns its
 /// elements gives a view of const elements, whatever its traits say.

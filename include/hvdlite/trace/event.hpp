@@ -3,10 +3,9 @@
 // clock reads a call, and is what a failure report and a timeline are written from.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +21,7 @@ enum class event_state : std::uint8_t { running, done, failed };
 struct event {
   std::uint64_t sequence = 0;
   const char* verb = "";
-  std::array<char, 40> name{};
+  char name[40] = {};
   dtype type = dtype::none;
   std::uint64_t count = 0;
   clock::time_point begin;
@@ -40,8 +39,9 @@ class event_ring {
     event& slot = events_[written_++ % capacity];
     slot.sequence = sequence;
     slot.verb = verb;
-    slot.name.fill('\0');
-    name.copy(slot.name.data(), slot.name.size() - 1);
+    const std::size_t length = name.size() < sizeof slot.name ? name.size() : sizeof slot.name - 1;
+    std::memset(slot.name, 0, sizeof slot.name);
+    if (length != 0) std::memcpy(slot.name, name.data(), length);
     slot.type = type;
     slot.count = count;
     slot.begin = clock::now();
@@ -55,15 +55,17 @@ class event_ring {
     slot.state = state;
   }
 
-  std::vector<event> recent() const {
-    std::vector<event> result;
+  /// A template, so that only those who call it compile std::vector<event>.
+  template <class Events = std::vector<event>>
+  Events recent() const {
+    Events result;
     const std::size_t first = written_ < capacity ? 0 : written_ - capacity;
     for (std::size_t i = first; i < written_; ++i) result.push_back(events_[i % capacity]);
     return result;
   }
 
  private:
-  std::array<event, capacity> events_{};
+  event events_[capacity];
   std::size_t written_ = 0;
 };
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -52,20 +51,25 @@ inline log_sink set_log_sink(log_sink sink) {
 }
 
 /// Writes one line, e.g. `[hvdlite warning, rank 2] ...`; a negative rank is left out.
-HVDLITE_COLD inline void log(log_level level, int rank, std::string_view text) {
+HVDLITE_COLD inline void log(log_level level, int rank, std::string_view words) {
   auto& state = detail::the_log();
   if (level > state.level) return;
-  const char* kind =
-      level == log_level::error ? "error" : level == log_level::warning ? "warning" : "info";
-  std::string line = rank >= 0 ? detail::text({"[hvdlite ", kind, ", rank ", rank, "] ", text})
-                               : detail::text({"[hvdlite ", kind, "] ", text});
+  const char* kind = level == log_level::error     ? "error"
+                     : level == log_level::warning ? "warning"
+                                                   : "info";
+  detail::text line({"[hvdlite ", kind});
+  if (rank >= 0) {
+    line += ", rank ";
+    line += rank;
+  }
+  line += "] ";
+  line += words;
   const std::lock_guard lock{state.mutex};
   if (state.sink) {
     state.sink(level, line);
   } else {
-    line += '\n';
-    // In one piece: other ranks write to the same terminal.
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    line += "\n";
+    std::fputs(line.c_str(), stderr);  // in one piece: other ranks write to the same terminal
   }
 }
 

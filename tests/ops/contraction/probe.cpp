@@ -47,8 +47,8 @@ void print(std::string_view what, std::span<const T> values) {
   std::memcpy(bytes.data(), values.data(), bytes.size());
   std::uint64_t hash = 14695981039346656037u;
   for (const unsigned char byte : bytes) hash = (hash ^ byte) * 1099511628211u;
-  std::cout << what << ' ' << hvdlite::dtype_name(hvdlite::dtype_of<T>()) << ' ' << std::hex
-            << hash << std::dec << '\n';
+  std::cout << what << ' ' << hvdlite::dtype_name(hvdlite::dtype_of<T>()) << ' ' << std::hex << hash
+            << std::dec << '\n';
 }
 
 template <class T, class Op>
@@ -62,9 +62,10 @@ void probe(double factor, hvdlite::root_scale root) {
     leaves.push_back({reinterpret_cast<const std::byte*>(row.data()), factor});
   }
   const std::vector<int> nodes(ranks, 0);
-  hvdlite::tree_evaluator evaluate{hvdlite::reduction_tree{nodes}};
+  hvdlite::tree_evaluator evaluate{
+      hvdlite::reduction_tree{nodes.data(), static_cast<int>(nodes.size())}};
   std::vector<T> result(count);
-  evaluate(hvdlite::kernels_of<T, Op>, nullptr, leaves,
+  evaluate(hvdlite::kernels_of<T, Op>, nullptr, leaves.data(),
            reinterpret_cast<std::byte*>(result.data()), count, root);
   print<T>(Op::name, result);
 }
