@@ -151,6 +151,32 @@ TEST_CASE("launch: a world is of no use after its launch has ended") {
                 {"launch", "has ended"}) == "");
 }
 
+TEST_CASE("launch: a rank that ends while another of its threads waits in a call ends that call") {
+  const auto reduce = [](const world_type& world) {
+    std::vector<float> x(1000);
+    hvdlite::allreduce(world, x);
+  };
+  std::string waiting, told;
+  std::thread other;
+  hvdlite::launch(2, [&](const world_type& world) {
+    if (world.rank() == 0) {
+      std::atomic<bool> started{false};
+      other = std::thread{[&waiting, &started, reduce, world] {
+        started = true;
+        waiting = message_of<hvdlite::usage_error>([&] { reduce(world); });
+      }};
+      while (!started) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      told = message_of<hvdlite::peer_lost_error>([&] { reduce(world); });
+    }
+  });
+  other.join();
+  CHECK(lacking(waiting, {"allreduce", "ended by another thread"}) == "");
+  CHECK(lacking(told, {"rank 0", "has returned"}) == "");
+}
+
 TEST_CASE("launch: settings that cannot be read are an error before any thread starts") {
   const auto run = [] { hvdlite::launch(2, [] { FAIL_CHECK("must not run"); }); };
   {

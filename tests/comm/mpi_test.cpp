@@ -43,7 +43,7 @@ TEST_CASE("mpi_channel: exchange, nodes, split") {
     hvdlite::mpi_channel channel{MPI_COMM_WORLD};
     CHECK(channel.rank() == world.rank());
     for (int r = 0; r < world.size(); ++r) CHECK(channel.node_of(r) == 0);
-    for (const std::size_t bytes : {0, 1, 3000}) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{3000}}) {
       const std::string mine(bytes, static_cast<char>('a' + channel.rank()));
       std::string all(static_cast<std::size_t>(world.size()) * bytes + 1, '?'), expected;
       channel.exchange(mine.data(), bytes, all.data());

@@ -4,6 +4,7 @@
 // gradients, weights, and errors that reach all ranks.
 #include "support/ranks.hpp"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -290,6 +291,38 @@ TEST_CASE("DistributedOptimizer: ranges, maps and halves") {
     halves.step(p, g);
     for (const half x : p) CHECK(std::abs(float{x}) < 1e-3f);
   });
+}
+
+TEST_CASE(
+    "DistributedOptimizer: names of handed parameters are compared, with gradients and ranks") {
+  using named = std::map<std::string, floats>;
+  hvdtest::on_every_world([](const auto& world) {
+    named params{{"a", floats(2, 1)}, {"b", floats(2, 1)}};
+    const named before = params;
+    DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+    const named others{{"a", floats(2)}, {"c", floats(2)}};
+    CHECK(hvdtest::lacking(
+              hvdtest::message_of<hvdlite::usage_error>([&] { opt.step(params, others); }),
+              {"gradient 1", "'c'", "'b'"}) == "");
+    named renamed{{"a", floats(2)}, {"d", floats(2)}};
+    CHECK(hvdtest::lacking(
+              hvdtest::message_of<hvdlite::usage_error>([&] { opt.step(renamed, renamed); }),
+              {"parameter 1", "'d'", "'b'", "first step"}) == "");
+    CHECK(params == before);
+    opt.step(params, std::array{floats(2, 1), floats(2, 2)});  // names on one side only
+    CHECK(params["b"] == floats(2, -1));
+  });
+  hvdtest::on_every_world(
+      [](const auto& world) {  // the last rank has another one, of the same shape
+        const bool odd = world.rank() == world.size() - 1;
+        named params{{"a", floats(2, 1)}, {odd ? "c" : "b", floats(2, 1)}};
+        DistributedOptimizer<Sgd, float> opt{world, {.learning_rate = 1}};
+        CHECK(hvdtest::lacking(
+                  hvdtest::message_of<hvdlite::mismatch_error>([&] { opt.step(params, params); }),
+                  {"a [2] b [2]", "a [2] c [2]", "on rank"}) == "");
+        CHECK(params["a"] == floats(2, 1));
+      },
+      {.least = 2});
 }
 
 TEST_CASE("DistributedOptimizer: the plan runs backwards and starts small") {

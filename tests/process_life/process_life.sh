@@ -37,7 +37,10 @@ for scope in guarded caught bare; do
 done
 expect guarded throw failure "rank 1] no more memory for flowers|allreduce 'second'|rank 1 is lost: it threw: no more memory for flowers"
 expect caught throw failure "caught: no more memory for flowers"
-expect bare throw failure "no more memory for flowers"
+expect bare throw failure "rank 1] it threw, and nobody caught: no more memory for flowers|rank 1 is lost: it threw, and nobody caught: no more"
+expect bare terminate failure "rank 1] it called std::terminate|rank 1 is lost: it called std::terminate"
+expect bare inside failure "rank 1] it threw, and nobody caught: in a function of the user|rank 1 is lost: it threw"
+expect bare handler failure "a handler of the program's|rank 1 is lost: it threw, and nobody caught: no more"
 expect guarded return failure "allreduce 'second'|rank 1 is lost: it has ended its Environment"
 expect caught return failure "allreduce 'second'|rank 1 is lost: it has ended its Environment"
 expect bare return failure "rank 1 is lost: it has ended its Environment"

@@ -3,6 +3,7 @@
 // current world serves code that has no communicator at hand.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -39,6 +40,7 @@ struct process_world {
   default_communicator world;
   std::thread::id thread;
   bool started_mpi = false;
+  std::terminate_handler before = nullptr;  // what ours goes on to
 };
 
 HVDLITE_EXPORT inline process_world& the_process() {
@@ -81,6 +83,31 @@ HVDLITE_COLD inline std::unique_ptr<channel> find_channel([[maybe_unused]] proce
   return std::unique_ptr<channel>{new lone_channel};
 }
 
+/// What is being thrown, in words that stay.
+HVDLITE_COLD inline text current_words() noexcept try {
+  if (!std::current_exception()) return {"it called std::terminate"};
+  throw;
+} catch (const std::exception& e) {
+  return {"it threw, and nobody caught: ", e.what()};
+} catch (...) {
+  return {"it threw, and nobody caught: an exception that is no std::exception"};
+}
+
+/// The terminate handler while an Environment of an MPI that we started is alive: says which rank
+/// it is, tells the peers while there is time, and goes on to the handler before, which ends the
+/// process and so the job.
+HVDLITE_EXPORT HVDLITE_COLD inline void on_terminate() {
+  static std::atomic_flag entered;
+  if (!entered.test_and_set()) {
+    const text words = current_words();
+    log(log_level::error, the_process().world.rank(), words);
+    the_process().life->tell_the_end(words);
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  }
+  if (the_process().before != nullptr) the_process().before();
+  std::abort();
+}
+
 /// What a rank that failed does in the end.
 HVDLITE_COLD inline int end_job(int rank, const char* what) {
   log(log_level::error, rank, what);
@@ -103,7 +130,9 @@ HVDLITE_COLD inline int end_job(int rank, const char* what) {
 /// be made after the last has gone.
 ///
 /// The destructor ends the world and tells the other ranks: their calls that wait for this rank
-/// throw peer_lost_error at once. It does not wait for them.
+/// throw peer_lost_error at once. It does not wait for them. An exception that nobody catches is
+/// said with the rank, and to the other ranks, before it ends the process (if MPI is ours; the
+/// terminate handler of before is called after that, and put back in the end).
 class Environment {
  public:
   /// Collective over the job, blocking. The arguments of main are for launchers that need them, and
@@ -126,7 +155,10 @@ class Environment {
             detail::text({"a world of ", world.size(), ", ", world.local_size(),
                           " on this node; backend ", world.backend_name()}));
 #if HVDLITE_WITH_MPI
-      if (process.started_mpi) detail::mpi_session::instance().keep_alive();
+      if (process.started_mpi) {
+        detail::mpi_session::instance().keep_alive();
+        process.before = std::set_terminate(detail::on_terminate);
+      }
 #endif
     }
     ++process.environments;
@@ -138,6 +170,7 @@ class Environment {
   HVDLITE_COLD ~Environment() {
     auto& process = detail::the_process();
     if (--process.environments != 0) return;
+    if (std::get_terminate() == detail::on_terminate) std::set_terminate(process.before);
     const bool unwinding = std::uncaught_exceptions() > exceptions_;
     process.life->end(
         unwinding ? "it is unwinding from an exception" : "it has ended its Environment",

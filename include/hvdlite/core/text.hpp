@@ -63,7 +63,9 @@ class piece {
 class text {
  public:
   text() = default;
-  HVDLITE_COLD text(std::initializer_list<piece> pieces) {
+  text(std::initializer_list<piece> pieces) { add(pieces); }
+
+  HVDLITE_COLD void add(std::initializer_list<piece> pieces) {
     for (const piece& p : pieces) *this += p;
   }
 

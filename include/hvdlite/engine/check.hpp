@@ -247,7 +247,7 @@ class checker {
         differ = differ || values[i] != values[0];
       }
       if (!differ) continue;
-      result += detail::text({result.empty() ? "" : "; ", field, ": "});
+      result.add({result.empty() ? "" : "; ", field, ": "});
       for (std::size_t i = 0; i < values.size(); ++i) {
         std::size_t first = 0;
         while (values[first] != values[i]) ++first;
@@ -255,9 +255,8 @@ class checker {
         detail::list<int> alike;
         for (std::size_t j = i; j < values.size(); ++j)
           if (values[j] == values[i]) alike.push_back(ranks[j]);
-        result += detail::text({i == 0 ? "" : ", ", values[i],
-                                alike.size() == 1 ? " on rank " : " on ranks ",
-                                detail::ranks_text(alike.data(), alike.size())});
+        result.add({i == 0 ? "" : ", ", values[i], alike.size() == 1 ? " on rank " : " on ranks ",
+                    detail::ranks_text(alike.data(), alike.size())});
       }
       // The other fields only show what is wrong with a refused call.
       if (std::string_view{field} == "refused") return result;

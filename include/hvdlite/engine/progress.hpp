@@ -28,6 +28,17 @@
 
 namespace hvdlite {
 
+namespace detail {
+
+/// Locks, unless somebody holds it for longer than a moment.
+HVDLITE_COLD inline bool lock_soon(std::mutex& mutex) {
+  for (const stopwatch watch; to_seconds(watch.elapsed()) < 0.1; std::this_thread::yield())
+    if (mutex.try_lock()) return true;
+  return false;
+}
+
+}  // namespace detail
+
 class endpoint;
 
 /// The communicators that end together, with their Environment or their launch.
@@ -35,6 +46,8 @@ class lifetime {
  public:
   /// Closes all of them; see endpoint::close.
   void end(std::string_view why, std::string_view later) noexcept;
+  /// Only tells the peers; see endpoint::tell_the_end.
+  void tell_the_end(std::string_view why) noexcept;
 
  private:
   friend endpoint;
@@ -116,43 +129,56 @@ class endpoint {
   }
 
   /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
-  /// usage_error saying `later`. Does not block.
+  /// usage_error saying `later`, and so does one in which another thread waits. Does not block for
+  /// longer than such a call needs to notice.
   HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
+    closing_.store(true, std::memory_order_relaxed);
     const std::lock_guard lock{mutex_};
     if (!closed_.empty()) return;
     closed_ = detail::text({later});
     if (control_ != nullptr) {
-      control_->abort(sequence_ + 1, why);
+      control_->abort(cut_short_ ? sequence_ : sequence_ + 1, why);
       where_.start_up().leave(detail::text({prefix({}), why}));
     }
     control_ = nullptr;
     backends_.clear();
   }
 
+  /// Tells the peers `why`, from within a call or from outside: for a process that is about to end,
+  /// since no other thread gets into a call afterwards.
+  HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
+    const bool inside = caller_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+    if (!inside && !detail::lock_soon(mutex_)) return;
+    if (control_ != nullptr) control_->abort(inside ? sequence_ : sequence_ + 1, why);
+  }
+
   /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
   HVDLITE_COLD detail::text prefix(const operation& op) const {
     detail::text words({verb_name(op.verb)});
-    if (!op.name.empty()) words += detail::text({" '", op.name, "'"});
+    if (!op.name.empty()) words.add({" '", op.name, "'"});
     words += " (";
-    if (op.type != dtype::none) words += detail::text({dtype_name(op.type), " x ", op.count, ", "});
-    words += detail::text({"rank ", where_.rank(), " of ", where_.size(), "): "});
+    if (op.type != dtype::none) words.add({dtype_name(op.type), " x ", op.count, ", "});
+    words.add({"rank ", where_.rank(), " of ", where_.size(), "): "});
     return words;
   }
 
  private:
+  HVDLITE_COLD detail::text sentence(const operation& op,
+                                     std::initializer_list<detail::piece> pieces) const {
+    detail::text words = prefix(op);
+    words.add(pieces);
+    return words;
+  }
+
   template <class Error>
   [[noreturn]] HVDLITE_COLD void fail(const operation& op,
                                       std::initializer_list<detail::piece> why) const {
-    detail::text words = prefix(op);
-    for (const detail::piece& p : why) words += p;
-    throw Error{words};
+    throw Error{sentence(op, why)};
   }
 
   HVDLITE_COLD void log_warning(const operation& op,
                                 std::initializer_list<detail::piece> what) const {
-    detail::text words = prefix(op);
-    for (const detail::piece& p : what) words += p;
-    log(log_level::warning, where_.rank(), words);
+    log(log_level::warning, where_.rank(), sentence(op, what));
   }
 
   /// Scales apply, everything else is the identity.
@@ -201,6 +227,17 @@ class endpoint {
     fail<peer_lost_error>(op, {broken_});
   }
 
+  /// For the loops of a call: another thread waits in `close`.
+  void expect_open(const operation& op) {
+    if (closing_.load(std::memory_order_relaxed)) fail_cut_short(op);
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_cut_short(const operation& op) {
+    cut_short_ = true;
+    fail<usage_error>(op, {"the communicator was ended by another thread during the call; end it "
+                           "when all calls have returned"});
+  }
+
   void enter(const operation& op) const try { control_->enter(); } catch (const usage_error& e) {
     fail<usage_error>(op, {e.what()});
   }
@@ -240,6 +277,7 @@ class endpoint {
       }
       wait.pause();
       if (!wait.time_to_look()) continue;
+      expect_open(op);
       const auto verdict = limits.look();
       if (verdict == alarm::quiet) continue;
       tell_waiting(op, verdict, limits);
@@ -322,7 +360,9 @@ class endpoint {
           fail_lost(op, "while data was moving");
         }
         wait.pause();
-        if (!checks || !wait.time_to_look()) continue;
+        if (!wait.time_to_look()) continue;
+        expect_open(op);
+        if (!checks) continue;
         if (check_.watch() == state::lost) fail_lost(op, "while data was moving");
         const auto verdict = limits.look();
         if (verdict == alarm::quiet) continue;
@@ -360,10 +400,9 @@ class endpoint {
                "raise HVDLITE_TIMEOUT"});
     detail::text words = prefix(op);
     if (gone >= 0)
-      words += detail::text({"rank ", gone, " is lost: ", check_.reason_of(gone)});
+      words.add({"rank ", gone, " is lost: ", check_.reason_of(gone), " (", when, ")"});
     else
-      words += "a rank left";
-    words += detail::text({" (", when, ")"});
+      words.add({"a rank left (", when, ")"});
     lose(words);
     throw peer_lost_error{words};
   }
@@ -436,6 +475,8 @@ class endpoint {
   detail::text closed_;     // why no call is possible: the Environment has ended
   detail::text broken_;     // why no call is possible: a rank is lost
   bool told_all_zero_ = false;
+  std::atomic<bool> closing_{false};
+  bool cut_short_ = false;  // the last call: this rank has not done its part
   std::shared_ptr<lifetime> life_;
 };
 
@@ -454,6 +495,11 @@ HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view la
   const std::lock_guard lock{mutex_};
   for (endpoint* const member : members_) member->close(why, later);
   members_.clear();
+}
+
+HVDLITE_COLD inline void lifetime::tell_the_end(std::string_view why) noexcept {
+  if (!detail::lock_soon(mutex_)) return;
+  for (endpoint* const member : members_) member->tell_the_end(why);
 }
 
 }  // namespace hvdlite

@@ -180,6 +180,7 @@ class DistributedOptimizer {
       const std::size_t given = hvdlite::tensor_count(grads);
       if (have != given)
         refuse(detail::text({"there are ", have, " parameters and ", given, " gradients"}));
+      expect_names(params, grads);
       step_pairs(
           [&](auto&& visit) {
             hvdlite::for_each_pair(params, grads, [&](auto& p, auto& g) {
@@ -333,6 +334,28 @@ class DistributedOptimizer {
         "DistributedOptimizer");
   }
 
+  /// Names, as the items of maps have them, stay as in the first step; pairs go by position, so
+  /// that a gradient's must be its parameter's.
+  void expect_names(auto& params, auto& grads) {
+    if (names_.empty())
+      hvdlite::for_each_tensor(params,
+                               [&](std::string_view name, auto&&) { names_.emplace_back(name); });
+    std::size_t index = 0;
+    hvdlite::for_each_tensor(params, [&](std::string_view name, auto&&) {
+      if (index < names_.size() && name != names_[index])
+        refuse(detail::text({"parameter ", index, " is '", name, "', and was '", names_[index],
+                             "' in the first step; make a new optimizer for it"}));
+      ++index;
+    });
+    index = 0;
+    hvdlite::for_each_tensor(grads, [&](std::string_view name, auto&&) {
+      if (index < names_.size() && !name.empty() && !names_[index].empty() && name != names_[index])
+        refuse(detail::text({"gradient ", index, " is '", name, "', its parameter '", names_[index],
+                             "'; hand both over in one order"}));
+      ++index;
+    });
+  }
+
   static void expect_fit(const tensor_shape& gradient, const tensor_shape& parameter) {
     if (!gradient.fits(parameter))
       detail::fail<usage_error>({"the gradient is ", gradient.extents_text(), ", the parameter ",
@@ -465,14 +488,14 @@ class DistributedOptimizer {
     std::vector<std::size_t> counts;
     for (std::size_t i = 0; i < shapes_scratch_.size(); ++i) {
       const tensor_shape& s = shapes_scratch_[i];
-      const detail::text one({" ", i < entries_.size() ? entries_[i]->name : "",
-                              i < entries_.size() ? " " : "", s.extents_text()});
+      const std::string_view name = name_of(i);
+      const detail::text one({" ", name, name.empty() ? "" : " ", s.extents_text()});
       all.add(one);
       all.add(s.order_text());
       if (words.size() < 400) words += one;
       counts.push_back(s.count());
     }
-    words += detail::text({", fingerprint ", all.value()});
+    words.add({", fingerprint ", all.value()});
     operation call;  // all ranks meet, with the plan as the name that they compare
     call.verb = verb::optimizer_step;
     call.name = words;
@@ -486,10 +509,16 @@ class DistributedOptimizer {
           detail::text({"gradients of parameters ", b.first_parameter, " to ", b.last_parameter}));
   }
 
+  /// Empty if it has none.
+  std::string_view name_of(std::size_t index) const {
+    if (index < entries_.size()) return entries_[index]->name;
+    return index < names_.size() ? std::string_view{names_[index]} : std::string_view{};
+  }
+
   /// "parameter 3", and its name if it has one.
   detail::text parameter_text(std::size_t index) const {
     detail::text words({"parameter ", index});
-    if (index < entries_.size()) words += detail::text({" ('", entries_[index]->name, "')"});
+    if (!name_of(index).empty()) words.add({" ('", name_of(index), "')"});
     return words;
   }
 
@@ -558,6 +587,7 @@ class DistributedOptimizer {
   int size_;
   std::function<bool(const operation&)> run_;  // on the communicator, whatever its backends
   std::vector<std::unique_ptr<entry>> entries_;
+  std::vector<std::string> names_;  // of parameters that are handed in
 
   std::optional<bucket_plan> plan_;
   std::vector<tensor_shape> shapes_, shapes_scratch_;
