@@ -405,6 +405,21 @@ TEST_CASE("the order of a sum: two nodes of two ranks give the bits of one node 
   }
 }
 
+TEST_CASE("integers: a sum of weights that would overflow is refused on all ranks, not wrapped") {
+  hvdtest::on_every_world(
+      [](const hvdtest::world_type& world) {
+        std::vector<std::uint32_t> x(20, 4294967295u);
+        const double mine = world.rank() == 0 ? 0x1p31 : 0x1p31 - 1;
+        CHECK(hvdtest::lacking(hvdtest::message_of<hvdlite::usage_error>(
+                                   [&] { hvdlite::allreduce(world, x, {.samples = mine}); }),
+                               {"sum of all samples", "2147483648"}) == "");
+        CHECK(x == std::vector<std::uint32_t>(20, 4294967295u));
+        hvdlite::allreduce(world, x, {.samples = world.rank() + 1000});
+        CHECK(x == std::vector<std::uint32_t>(20, 4294967295u));
+      },
+      {.least = 2});
+}
+
 TEST_CASE("large tensors, with chunks as they are outside of tests") {
   on_every_world([](const world_type& world) {
     const int n = world.size();

@@ -208,4 +208,13 @@ TEST_CASE("thread_channel: an exchange that cannot complete is an error, not a w
   CHECK(text == "rank 1 went home");
 }
 
+TEST_CASE("thread_channel: where one has left, no later exchange completes") {
+  const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0}), 64);
+  hvdlite::thread_channel zero{hub, 0}, one{hub, 1};
+  zero.leave("rank 0 went home");
+  for (hvdlite::thread_channel* channel : {&one, &zero, &one})
+    CHECK(hvdtest::message_of<hvdlite::peer_lost_error>(
+              [&] { channel->exchange(nullptr, 0, nullptr); }) == "rank 0 went home");
+}
+
 }  // namespace

@@ -38,6 +38,7 @@ double processor_seconds() {
 TEST_CASE("seconds: as the clock counts, up to a century, and back") {
   using hvdlite::from_seconds, hvdlite::to_seconds;
   CHECK(from_seconds(0) == 0s);
+  CHECK(from_seconds(1e-30) > 0s);
   CHECK(from_seconds(90) == 90s);
   CHECK(from_seconds(0.25) == 250ms);
   CHECK(from_seconds(1e300) == from_seconds(3.15e9));

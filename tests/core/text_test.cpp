@@ -48,3 +48,15 @@ TEST_CASE("text: doubles are as short as they can be, and read back") {
     CHECK(back == x);
   }
 }
+
+TEST_CASE("shown: names that hide nothing and are never long") {
+  using hvdlite::detail::shown;
+  CHECK(shown("fc1.weight") == "fc1.weight");
+  CHECK(shown("") == "");
+  CHECK(shown("gew\u00fcrz") == "gew\u00fcrz");
+  CHECK(shown(std::string_view{"a\0b\x1e\x1f\n", 6}) == "a?b???");
+  CHECK(shown(std::string(480, 'x')) == std::string(480, 'x'));
+  CHECK(shown(std::string(240, 'x') + "yy" + std::string(240, 'z')) ==
+        std::string(240, 'x') + " ... " + std::string(240, 'z'));
+  CHECK(shown(std::string(10'000, 'x') + "end").size() == 485);
+}

@@ -50,6 +50,8 @@ class thread_channel final : public channel {
 
   HVDLITE_COLD void exchange(const void* mine, std::size_t bytes, void* all) override {
     std::unique_lock lock{hub_->mutex};
+    // A rank that left, or threw below, counts in no round any more: a round ends for all or none.
+    if (!hub_->lost.empty()) throw peer_lost_error{hub_->lost};
     const std::uint64_t round = hub_->round;
     auto& given = hub_->contributions[round % 2];
     const std::size_t n = hub_->nodes.size();

@@ -15,9 +15,11 @@ namespace hvdlite {
 using clock = std::chrono::steady_clock;
 
 /// Seconds as the clock counts, and back; a century is for ever here and fits into nanoseconds.
+/// Only 0 is 0.
 inline clock::duration from_seconds(double seconds) {
-  constexpr double ticks = static_cast<double>(clock::period::den) / clock::period::num;
-  return clock::duration{static_cast<clock::rep>((seconds < 3.15e9 ? seconds : 3.15e9) * ticks)};
+  constexpr double per_second = static_cast<double>(clock::period::den) / clock::period::num;
+  const auto ticks = static_cast<clock::rep>((seconds < 3.15e9 ? seconds : 3.15e9) * per_second);
+  return clock::duration{ticks == 0 && seconds > 0 ? 1 : ticks};
 }
 inline double to_seconds(clock::rep ticks) {
   return static_cast<double>(ticks) * clock::period::num / clock::period::den;

@@ -93,6 +93,22 @@ class text {
   list<char> characters_;
 };
 
+/// A name of the user's, to be shown: control characters as '?', and the middle of a long one left
+/// out, so that a description of a call is always short.
+HVDLITE_COLD inline text shown(std::string_view name) {
+  constexpr std::size_t end = 240;  // of each side
+  text result;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (i == end && name.size() > 2 * end) {
+      result += " ... ";
+      i = name.size() - end;
+    }
+    const auto c = static_cast<unsigned char>(name[i]);
+    result += c < 0x20 || c == 0x7f ? std::string_view{"?"} : name.substr(i, 1);
+  }
+  return result;
+}
+
 inline piece::piece(const text& words) : words_{words.c_str()}, length_{words.size()} {}
 
 }  // namespace hvdlite::detail

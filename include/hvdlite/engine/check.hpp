@@ -64,9 +64,9 @@ HVDLITE_COLD inline text description_of(const operation& op) {
     result += value;
     result += "\x1e";
   };
-  if (!op.refused.empty()) add("refused", op.refused);
+  if (!op.refused.empty()) add("refused", shown(op.refused));
   add("verb", verb_name(op.verb));
-  if (!op.name.empty()) add("name", text({"'", op.name, "'"}));
+  if (!op.name.empty()) add("name", text({"'", shown(op.name), "'"}));
   if (op.type != dtype::none) {
     add("dtype", dtype_name(op.type));
     add("shape", op.shape.extents_text());
@@ -75,7 +75,7 @@ HVDLITE_COLD inline text description_of(const operation& op) {
   }
   if (op.verb == verb::broadcast) add("root", op.root);
   if (op.reduces()) {
-    add("op", op.op_name);
+    add("op", shown(op.op_name));
     add("prescale", op.prescale);
     add("postscale", op.postscale);
     add("weight", op.weighted ? "given by .samples" : "none");
@@ -212,9 +212,7 @@ class checker {
   /// The rank that will never do this call, or -1; and why.
   int lost_rank() const {
     for (std::size_t r = 0; r < peers_.size(); ++r) {
-      const peer& p = peers_[r];
-      if (p.departed && p.reason_complete && p.last_sequence <= mine_.sequence)
-        return static_cast<int>(r);
+      if (has_left(peers_[r])) return static_cast<int>(r);
     }
     return -1;
   }
@@ -283,10 +281,15 @@ class checker {
   const peer& me() const { return at(rank_); }
   const peer& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
+  bool has_left(const peer& p) const {
+    return p.departed && p.reason_complete && p.last_sequence <= mine_.sequence;
+  }
+
   /// Own messages, in order: the announcement, then after a disagreement the pieces of the text.
   void flush() {
     for (int to = 0; to < static_cast<int>(peers_.size()); ++to) {
       peer& p = peers_[static_cast<std::size_t>(to)];
+      if (has_left(p)) p.sent = 1 + texts_out_.size();  // nobody is there to read it
       while (to != rank_ && p.sent < 1 + texts_out_.size()) {
         if (!backend_->post(to, p.sent == 0 ? mine_ : texts_out_[p.sent - 1])) break;
         ++p.sent;

@@ -155,7 +155,7 @@ class endpoint {
   /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
   HVDLITE_COLD detail::text prefix(const operation& op) const {
     detail::text words({verb_name(op.verb)});
-    if (!op.name.empty()) words.add({" '", op.name, "'"});
+    if (!op.name.empty()) words.add({" '", detail::shown(op.name), "'"});
     words += " (";
     if (op.type != dtype::none) words.add({dtype_name(op.type), " x ", op.count, ", "});
     words.add({"rank ", where_.rank(), " of ", where_.size(), "): "});
@@ -200,7 +200,10 @@ class endpoint {
       check_.begin(op, sequence_);
       backoff wait{spins_};
       alarm limits{settings_};
-      while (!check_.refuse() && limits.look() != alarm::expired) wait.pause();
+      while (!check_.refuse() && limits.look() != alarm::expired) {
+        expect_open(op);
+        wait.pause();
+      }
     }
     fail<usage_error>(op, {op.refused});
   }
@@ -319,6 +322,11 @@ class endpoint {
       tell_all_zero(op);
       return false;
     }
+    // As much as an accumulator of 64 bits holds, whatever the elements.
+    if (whole && !equal && total > 0x1p31)
+      fail<usage_error>(op, {"the sum of all samples is ", total,
+                             "; integers are averaged with at most 2147483648 in all: convert them "
+                             "to double before"});
     root.divisor = total;
     if (equal) {  // a plain average of those present: the same bits as without weights
       for (auto& term : terms_) term.factor = op.prescale;
