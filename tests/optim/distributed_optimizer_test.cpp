@@ -293,6 +293,38 @@ TEST_CASE("DistributedOptimizer: ranges, maps and halves") {
   });
 }
 
+/// Knows its parameters by their addresses, and takes tensors of any kind.
+struct by_address {
+  std::map<const void*, float> velocity;
+  template <class P, class G>
+  void step(P& parameter, const G& gradient) {
+    float& v = velocity[&parameter];
+    v = 0.5f * v + gradient[0];
+    for (std::size_t i = 0; i < static_cast<std::size_t>(parameter.size()); ++i) parameter[i] -= v;
+  }
+};
+
+TEST_CASE(
+    "DistributedOptimizer: step(parameter, gradient) gets the parameters, not views of them") {
+  hvdtest::on_every_world([](const auto& world) {
+    floats a(3, 0), b(3, 0);
+    DistributedOptimizer<by_address, float> opt{world, by_address{}};
+    for (int i = 0; i < 2; ++i) opt.step(std::tie(a, b), std::tuple{floats(3, 2), floats(3, 20)});
+    CHECK(opt.optimizer().velocity.size() == 2);
+    CHECK(a == floats(3, -5));
+    CHECK(b == floats(3, -50));
+  });
+}
+
+static_assert(hvdlite::detail::owns_tensors<std::vector<floats>>());
+static_assert(hvdlite::detail::owns_tensors<std::tuple<floats&, floats>>());
+static_assert(hvdlite::detail::owns_tensors<std::map<std::string, floats>>());
+static_assert(!hvdlite::detail::owns_tensors<std::vector<floats>&>());
+static_assert(!hvdlite::detail::owns_tensors<std::tuple<floats&, floats&>>());
+static_assert(!hvdlite::detail::owns_tensors<std::vector<std::span<float>>>());
+static_assert(!hvdlite::detail::owns_tensors<std::vector<floats*>>());
+static_assert(!hvdlite::detail::owns_tensors<std::span<floats>>());
+
 TEST_CASE(
     "DistributedOptimizer: names of handed parameters are compared, with gradients and ranks") {
   using named = std::map<std::string, floats>;

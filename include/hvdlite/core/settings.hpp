@@ -64,7 +64,7 @@ HVDLITE_COLD inline const char* parse_setting(std::string_view name, std::string
   if (name != "HVDLITE_STALL_WARNING" && name != "HVDLITE_TIMEOUT")
     return " is not one that hvdlite knows: HVDLITE_CHECKS, HVDLITE_CHUNK_BYTES, "
            "HVDLITE_LOG_LEVEL, HVDLITE_STALL_WARNING, HVDLITE_TIMEOUT";
-  if (!valid) return ": expected a number that is not negative";
+  if (!valid) return ": expected a number of seconds that is not negative";
   (name == "HVDLITE_TIMEOUT" ? result.timeout : result.stall_warning) = from_seconds(number);
   return nullptr;
 }

@@ -20,6 +20,7 @@ namespace hvdlite {
 /// broadcast then.
 template <communicator Comm, class Params>
 void broadcast_parameters(const Comm& comm, Params&& params, int root = 0) {
+  if constexpr (!detail::expect_kept<Params&&>()) return;
   const std::size_t total = hvdlite::tensor_count(params);
   std::size_t index = 0;
   hvdlite::for_each_tensor(params, [&](std::string_view given, auto& tensor) {

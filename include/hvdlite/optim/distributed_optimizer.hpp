@@ -175,7 +175,7 @@ class DistributedOptimizer {
                   "hvdlite: this optimizer holds its parameters: call step() without any");
     constexpr bool writable = decltype(detail::all_writable(params))::value;
     static_assert(writable, "hvdlite: a parameter must be a writable tensor");
-    if constexpr (!holding_optimizer<Opt> && writable) {
+    if constexpr (!holding_optimizer<Opt> && writable && detail::expect_kept<Params&&>()) {
       const std::size_t have = hvdlite::tensor_count(params);
       const std::size_t given = hvdlite::tensor_count(grads);
       if (have != given)
@@ -263,12 +263,19 @@ class DistributedOptimizer {
     }
 
    private:
-    /// Spans go to an optimizer that takes nothing else, and where the parameter is as good as one.
-    /// (One that is a template of any two types takes everything: it gets the tensors.)
+    static constexpr bool by_address = requires(Opt& o, std::span<T> p, std::span<const T> g) {
+      o.step(p, g);
+    } && !requires(Opt& o, std::size_t i, std::span<T> p, std::span<const T> g) {
+      o.update(i, p, g);
+    };
+
+    /// Spans go to an optimizer that takes nothing else, and where the parameter is as good as one:
+    /// but not without an index, since such an optimizer knows a parameter by its address.
     template <class Gradient>
     static constexpr bool by_span =
-        span_optimizer<Opt, T> && (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> ||
-                                   std::convertible_to<P&, std::span<T>>);
+        span_optimizer<Opt, T> &&
+        (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> || std::is_array_v<P> ||
+         (std::convertible_to<P&, std::span<T>> && (borrowed_tensor<P> || !by_address)));
 
     void update_span(Opt& optimizer, std::size_t index, const T* g) const {
       expect_element(parameter);

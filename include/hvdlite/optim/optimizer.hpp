@@ -24,7 +24,8 @@ namespace hvdlite {
 ///
 /// The general template finds members `update(index, parameter, gradient)`, where parameter and
 /// gradient are std::span<T> and std::span<const T>, or else the tensors themselves; a member
-/// `step(parameter, gradient)`; or members `gradients()` and `step()`.
+/// `step(parameter, gradient)`, which gets the tensors, so that it can know a parameter by its
+/// address; or members `gradients()` and `step()`.
 template <class Opt>
 struct optimizer_traits {
   template <class P, class G>

@@ -76,6 +76,38 @@ constexpr bool expect_set() {
   return ok;
 }
 
+/// Whether what is written to a set of type X (an lvalue reference if it is an lvalue) would be
+/// lost with it: a temporary that owns a tensor.
+template <class X>
+constexpr bool owns_tensors() {
+  if constexpr (std::is_lvalue_reference_v<X>) {
+    return false;
+  } else if constexpr (tensor<X>) {
+    return !borrowed_tensor<X>;
+  } else if constexpr (tensor_expression<X> || nullable_tensor<X>) {
+    return false;
+  } else if constexpr (named_tensor<std::remove_reference_t<X>>) {
+    return owns_tensors<decltype(std::remove_reference_t<X>::second)>();
+  } else if constexpr (tuple_like<X>) {
+    return []<std::size_t... At>(std::index_sequence<At...>) {
+      return (owns_tensors<std::tuple_element_t<At, std::remove_cvref_t<X>>>() || ...);
+    }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<X>>>{});
+  } else if constexpr (requires { typename std::remove_cvref_t<X>::allocator_type; }) {
+    return owns_tensors<typename std::remove_cvref_t<X>::value_type>();  // a container
+  } else {
+    return false;
+  }
+}
+
+template <class X>
+constexpr bool expect_kept() {
+  constexpr bool lost = owns_tensors<X>();
+  static_assert(!lost,
+                "hvdlite: the result would be lost with this temporary: pass variables, or a "
+                "std::tie of them (a function that returns parameters has to return references)");
+  return !lost;
+}
+
 }  // namespace detail
 
 /// Calls f(name, tensor) for each tensor of `set`, in order. The name is empty where none is given.
