@@ -194,7 +194,7 @@ class Communicator {
 
   /// Used by the verbs: runs `op` on the first backend that `allowed` says can serve its types. See
   /// endpoint::run.
-  bool run(const operation& op, const std::array<bool, sizeof...(Backends)>& allowed) const {
+  outcome run(const operation& op, const std::array<bool, sizeof...(Backends)>& allowed) const {
     endpoint& e = end();
     if (e.where().size() == 1) return e.run(op, 0);
     for (std::size_t b = 0; b < allowed.size(); ++b)
@@ -202,6 +202,9 @@ class Communicator {
     detail::fail<usage_error>(
         {e.prefix(op), "no backend that is usable here serves tensors in ", op.space, " memory"});
   }
+
+  /// Used by what lives on a communicator; see endpoint::next_ordinal.
+  std::size_t next_ordinal() const { return end().next_ordinal(); }
 
   /// Used by the verbs: the backends that can move, or reduce, such elements.
   template <class T, class Space>

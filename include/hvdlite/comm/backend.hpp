@@ -35,7 +35,7 @@ struct message {
   std::uint64_t fingerprint = 0;
   double weight = 1;
   message_kind kind = message_kind::check;
-  std::uint8_t unused = 0;
+  std::uint8_t notes = 0;    ///< see operation::notes
   std::uint16_t length = 0;  ///< of the payload
   std::uint16_t part = 0;    ///< of a text
   std::uint16_t parts = 0;   ///< that make up the text

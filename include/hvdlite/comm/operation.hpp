@@ -50,8 +50,17 @@ struct operation {
   bool weighted = false;  ///< this call gives a weight
   double weight = 1;      ///< of this rank; 0: `in` is not read
 
+  /// Bits that travel with the announcement, free of cost and not compared; see outcome.
+  std::uint8_t notes = 0;
+
   std::size_t bytes() const { return count * element_bytes; }
   bool reduces() const { return kernels != nullptr; }
+};
+
+/// How a call ended that ended well.
+struct outcome {
+  bool written = true;     ///< false: all ranks gave weight 0, and the output is as it was
+  std::uint8_t notes = 0;  ///< those of all ranks, or-ed; without checks this rank's alone
 };
 
 /// What the check phase adds to a reduction: every rank's factor and how to finish.

@@ -128,6 +128,7 @@ class checker {
     mine_.sequence = sequence;
     mine_.fingerprint = detail::fingerprint_of(op);
     mine_.weight = op.weight;
+    mine_.notes = op.notes;
     const bool has_payload = rides_along(op) && (op.reduces() || rank_ == op.root);
     if (has_payload && op.bytes() != 0 && !(op.reduces() && op.weight == 0)) {
       mine_.length = static_cast<std::uint16_t>(op.bytes());
@@ -199,6 +200,13 @@ class checker {
   }
 
   double weight_of(int rank) const { return at(rank).current.weight; }
+  /// Of all ranks that have announced this call.
+  std::uint8_t notes() const {
+    unsigned all = 0;
+    for (const peer& p : peers_)
+      if (p.has_current) all |= p.current.notes;
+    return static_cast<std::uint8_t>(all);
+  }
   const message& announcement_of(int rank) const { return at(rank).current; }
 
   /// Ranks that have not announced this call.

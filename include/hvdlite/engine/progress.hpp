@@ -100,12 +100,13 @@ class endpoint {
   std::string_view backend_name(std::size_t which) const { return backends_[which].name; }
   const event_ring& events() const { return events_; }
   const std::shared_ptr<lifetime>& life() const { return life_; }
+  /// 1, 2, ...: numbers what lives on the communicator, alike on ranks that make it in one order.
+  std::size_t next_ordinal() { return next_ordinal_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  /// Runs `op` on backend `which` and returns when this rank's part is done: true, or false if all
-  /// ranks gave weight 0, and nothing was written. Collective, blocking.
+  /// Runs `op` on backend `which` and returns when this rank's part is done. Collective, blocking.
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
-  bool run(const operation& op, std::size_t which) {
+  outcome run(const operation& op, std::size_t which) {
     if (caller_.load(std::memory_order_relaxed) == std::this_thread::get_id()) fail_reentrant(op);
     const std::lock_guard lock{mutex_};
     const caller_mark mark{caller_};
@@ -114,10 +115,10 @@ class endpoint {
     ++sequence_;
     event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count,
                                   sequence_ % (std::uint64_t{1} << checker::sequence_bits));
-    bool written = false;
+    outcome result;
     try {
       if (!op.refused.empty()) refuse(op);
-      written = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].backend);
+      result = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].backend);
     } catch (...) {
       event_ring::end(record, event_state::failed);
       check_.end();  // also when a function of the user's threw
@@ -125,7 +126,7 @@ class endpoint {
       throw;
     }
     event_ring::end(record, event_state::done);
-    return written;
+    return result;
   }
 
   /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
@@ -182,16 +183,16 @@ class endpoint {
   }
 
   /// Scales apply, everything else is the identity.
-  bool run_alone(const operation& op) {
-    if (!op.reduces()) return true;
-    if (op.weighted && op.weight == 0) return false;
+  outcome run_alone(const operation& op) {
+    if (!op.reduces()) return {true, op.notes};
+    if (op.weighted && op.weight == 0) return {false, op.notes};
     if (op.prescale == 1 && op.postscale == 1) {
       if (op.in != op.out && op.count != 0) std::memmove(op.out, op.in, op.bytes());
-      return true;
+    } else {
+      leaves_[0] = {op.in, op.prescale};
+      evaluate_(*op.kernels, op.op_context, leaves_.data(), op.out, op.count, {1, op.postscale});
     }
-    leaves_[0] = {op.in, op.prescale};
-    evaluate_(*op.kernels, op.op_context, leaves_.data(), op.out, op.count, {1, op.postscale});
-    return true;
+    return {true, op.notes};
   }
 
   /// The call is wrong on this rank alone, or on all: it is consumed, and nobody waits for it.
@@ -245,22 +246,22 @@ class endpoint {
     fail<usage_error>(op, {e.what()});
   }
 
-  bool run_together(const operation& op, any_backend* data) {
+  outcome run_together(const operation& op, any_backend* data) {
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
     const bool announces = checks || op.weighted || !(op.reduces() || op.verb == verb::broadcast);
     if (announces) agree(op);
-    bool written = true;
+    outcome result{true, announces ? check_.notes() : op.notes};
     if (op.reduces() || op.verb == verb::broadcast) {
       reduction_terms terms{terms_.data(), {}};
-      if (op.reduces()) written = weigh(op, terms.root);
-      if (written && announces && checker::rides_along(op))
+      if (op.reduces()) result.written = weigh(op, terms.root);
+      if (result.written && announces && checker::rides_along(op))
         take_payloads(op, terms);
-      else if (written)
+      else if (result.written)
         move(op, terms, *data, checks);
     }
     check_.end();
-    return written;
+    return result;
   }
 
   void agree(const operation& op) {
@@ -483,6 +484,7 @@ class endpoint {
   detail::text closed_;     // why no call is possible: the Environment has ended
   detail::text broken_;     // why no call is possible: a rank is lost
   bool told_all_zero_ = false;
+  std::atomic<std::size_t> next_ordinal_{0};
   std::atomic<bool> closing_{false};
   bool cut_short_ = false;  // the last call: this rank has not done its part
   std::shared_ptr<lifetime> life_;

@@ -564,7 +564,7 @@ class DistributedOptimizer {
       const allreduce_options with{.name = bucket_names_[b], .samples = options.samples};
       operation call = detail::reduction_call<T>(op_, with, wrong);
       describe(call, packed_.get() + plan_->buckets[b].begin, plan_->buckets[b].count);
-      reduced = run_(call) && reduced;
+      reduced = run_(call).written && reduced;
     }
     return reduced;
   }
@@ -592,7 +592,7 @@ class DistributedOptimizer {
   [[no_unique_address]] op op_{};
   bucket_limits limits_;
   int size_;
-  std::function<bool(const operation&)> run_;  // on the communicator, whatever its backends
+  std::function<outcome(const operation&)> run_;  // on the communicator, whatever its backends
   std::vector<std::unique_ptr<entry>> entries_;
   std::vector<std::string> names_;  // of parameters that are handed in
 
