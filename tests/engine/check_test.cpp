@@ -98,12 +98,16 @@ TEST_CASE("checker: agrees when all have come, and not before") {
   const auto op = barrier_named("a");
   p.zero.begin(op, p.call(1));
   CHECK(p.zero.poll() == state::checking);
-  const auto missing = p.zero.missing();
+  using presence = hvdlite::checker::presence;
+  const auto missing = p.zero.ranks_that_are(presence::missing);
   REQUIRE(missing.size() == 1);
   CHECK(missing[0] == 1);
   p.one.begin(op, p.call(1));
   CHECK(p.one.poll() == state::moving);
-  CHECK(p.one.missing().empty());
+  CHECK(p.one.ranks_that_are(presence::missing).empty());
+  CHECK(p.one.ranks_that_are(presence::here).size() == 2);
+  CHECK(p.one.last_heard_of(0) == 1);
+  CHECK(p.zero.last_heard_of(1) == 0);
   CHECK(p.zero.poll() == state::moving);
 }
 
@@ -193,6 +197,71 @@ TEST_CASE("checker: one that has left is lost from its first missing call on") {
   CHECK(p.transport1.post(0, m));
   CHECK(p.zero.poll() == state::lost);
   CHECK(p.zero.reason_of(1) == "gone");
+}
+
+TEST_CASE("checker: a process that has ended is lost once that is seen twice, and says why") {
+  pair_of_checkers p;
+  const auto op = barrier_named("a");
+  p.one.begin(op, p.call(1));  // it died after that
+  CHECK(p.one.poll() == state::checking);
+  p.zero.begin(op, p.call(1));
+  p.zero.has_ended(1, 4711);
+  CHECK_FALSE(p.zero.is_told(1));
+  CHECK(p.zero.poll() == state::moving);  // what it had sent counts
+  p.zero.has_ended(1, 4711);
+  CHECK(p.zero.is_told(1));
+  CHECK(p.zero.watch() == state::lost);
+  CHECK(p.zero.lost_rank() == 1);
+  CHECK(p.zero.reason_of(1) == "its process (4711) has ended without a word");
+  p.zero.end();
+  p.zero.begin(op, p.call(2));
+  CHECK(p.zero.poll() == state::lost);
+}
+
+TEST_CASE("checker: a process that ended after it has left keeps its reason") {
+  pair_of_checkers p;
+  message m;
+  m.kind = hvdlite::message_kind::departed;
+  m.sequence = p.call(1);
+  m.parts = 1;
+  m.length = 4;
+  for (std::size_t i = 0; i < 4; ++i) m.payload[i] = static_cast<std::byte>("gone"[i]);
+  CHECK(p.transport1.post(0, m));
+  const auto op = barrier_named("a");
+  p.zero.begin(op, p.call(1));
+  CHECK(p.zero.poll() == state::lost);
+  p.zero.has_ended(1, 4711);
+  p.zero.has_ended(1, 4711);
+  CHECK(p.zero.reason_of(1) == "gone");
+}
+
+TEST_CASE("checker: notes of all ranks, or-ed") {
+  pair_of_checkers p;
+  auto op = barrier_named("a");
+  op.notes = 1;
+  p.zero.begin(op, p.call(1));
+  CHECK(p.zero.poll() == state::checking);
+  CHECK(p.zero.notes() == 1);
+  op.notes = 4;
+  p.one.begin(op, p.call(1));
+  CHECK(p.one.poll() == state::moving);
+  CHECK(p.zero.poll() == state::moving);
+  CHECK(p.zero.notes() == 5);
+  CHECK(p.one.notes() == 5);
+}
+
+TEST_CASE("ranks in words: all of a few, rows of many") {
+  const auto words = [](std::initializer_list<int> ranks) {
+    hvdlite::detail::list<int> list;
+    for (const int r : ranks) list.push_back(r);
+    return std::string{hvdlite::detail::named_ranks(list)};
+  };
+  CHECK(words({3}) == "rank 3");
+  CHECK(words({0, 1}) == "ranks 0 and 1");
+  CHECK(words({0, 1, 2}) == "ranks 0, 1 and 2");
+  CHECK(words({0, 1, 2, 3}) == "ranks 0 to 3");
+  CHECK(words({0, 2, 3, 4, 5, 7}) == "ranks 0, 2 to 5 and 7");
+  CHECK(words({1, 2, 4, 6, 7, 8, 9}) == "ranks 1, 2, 4 and 6 to 9");
 }
 
 TEST_CASE("checker: weights and tiny payloads travel with the announcement") {
@@ -480,7 +549,7 @@ TEST_CASE("refused: a root out of range on one rank is that rank's usage_error, 
             CHECK(lacking(message_of<hvdlite::usage_error>(call), {reason}) == "");
           } else {
             const std::string text = message_of<hvdlite::mismatch_error>(call);
-            CHECK(lacking(text, {"refused", reason, "on rank " + std::to_string(odd)}) == "");
+            CHECK(lacking(text, {"rank " + std::to_string(odd) + " refuses it: " + reason}) == "");
           }
           CHECK(x == std::vector<float>(3, float(world.rank())));
           check_next_call(world, ++round);
@@ -531,7 +600,7 @@ TEST_CASE("refused: negative samples on one rank only") {
           message_of<hvdlite::usage_error>(call);
         } else {
           CHECK(lacking(message_of<hvdlite::mismatch_error>(call),
-                        {"samples is -4", "on rank 1"}) == "");
+                        {"rank 1 refuses it: samples is -4"}) == "");
         }
         CHECK(x == std::vector<float>(2000, 1.0f));
         check_next_call(world, 1);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -306,3 +307,227 @@ TEST_CASE("weights: all zero changes nothing, and is said once in the life of a 
 }
 
 }  // namespace
+
+// ---------------------------------------------------------------- what is written on failure
+
+TEST_CASE("trace: who fails writes its last calls, each once, and how far the others have come") {
+  hvdtest::log_recorder log;
+  std::atomic<int> ranks{0}, me{0};
+  on_every_world(
+      [&](const world_type& world) {
+        ranks = world.size();
+        me = world.rank();
+        std::vector<float> x(3);
+        for (int i = 0; i < 20; ++i) hvdlite::allreduce(world, x, {.name = std::to_string(i)});
+        const std::string mine = world.rank() == 0 ? "the odd one" : "another";
+        CHECK_THROWS_AS(hvdlite::broadcast(world, x, {.name = mine}), hvdlite::mismatch_error);
+        check_next_call(world, 1);
+        CHECK_THROWS_AS(hvdlite::barrier(world, {.name = mine}), hvdlite::mismatch_error);
+        check_next_call(world, 1);
+      },
+      {.least = 3, .most = 3});
+  if (ranks == 0) return;
+  for (int r = 0; r < 3; ++r) {
+    INFO("rank ", r);
+    if (hvdtest::under_mpi() && r != me) continue;
+    const std::string rank = "rank " + std::to_string(r);
+    const auto lines = [&](std::string_view words) {
+      return log.with({"[hvdlite warning, " + rank + "] trace: ", words});
+    };
+    const std::string which = r == 0 ? "'the odd one'" : "'another'";
+    const std::string of = rank + " of 3): ";
+    CHECK(lines("call 13, ").empty());
+    CHECK(lines("call 14, allreduce '13' (f32 x 3, " + of + "done in ").size() == 1);
+    CHECK(lines("call 20, allreduce '19' (f32 x 3, " + of + "done in ").size() == 1);
+    CHECK(lines("call 21, broadcast " + which + " (f32 x 3, " + of + "failed after ").size() == 1);
+    CHECK(lines("call 22, allreduce (i32 x 1, " + of + "done in ").size() == 1);
+    CHECK(lines("call 23, barrier " + which + " (" + of + "failed after ").size() == 1);
+    CHECK(lines("trace: call ").size() == 10);
+    CHECK(lines("last heard of rank ").size() == 2);
+    const std::string other = "rank " + std::to_string((r + 1) % 3) + " in call 2";
+    CHECK(log.with({"last heard of ", other}).size() >= 1);
+  }
+}
+
+// ---------------------------------------------------------------- errors of the transport
+
+/// The local backend with a fault on rank 1, at the given use of one of its functions.
+struct faulty : hvdlite::local {
+  static constexpr std::string_view name = "faulty";
+  static inline std::atomic<int> posts_left{-1}, starts_left{-1}, steps_left{-1};
+
+  faulty(const hvdlite::placement& where, const hvdlite::settings& set)
+      : local{where, set}, rank_{where.rank()} {}
+  bool post(int to, const hvdlite::message& m) {
+    count_down(posts_left);
+    return local::post(to, m);
+  }
+  hvdlite::request start(const hvdlite::operation& op, const hvdlite::reduction_terms& terms) {
+    count_down(starts_left);
+    return local::start(op, terms);
+  }
+  hvdlite::state progress(hvdlite::request& r) {
+    count_down(steps_left);
+    return local::progress(r);
+  }
+
+ private:
+  void count_down(std::atomic<int>& left) const {
+    if (rank_ == 1 && left >= 0 && left-- == 0)
+      throw hvdlite::transport_error{"the_transport: the cable is cut"};
+  }
+  int rank_;
+};
+
+TEST_CASE(
+    "transport: an error on one rank is thrown there with the call, and named on the others") {
+  using comm_type = hvdlite::Communicator<faulty>;
+  hvdtest::log_recorder log;
+  for (auto* const counter : {&faulty::posts_left, &faulty::starts_left, &faulty::steps_left})
+    for (const int after : {0, 1}) {
+      INFO("fault ", after, " of ",
+           counter == &faulty::posts_left    ? "post"
+           : counter == &faulty::starts_left ? "start"
+                                             : "progress");
+      *counter = counter == &faulty::starts_left ? 0 : after;
+      const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
+                                                                     std::size_t{1024});
+      std::vector<std::thread> threads;
+      for (int r = 0; r < 3; ++r)
+        threads.emplace_back([&, r] {
+          const auto life = std::make_shared<hvdlite::lifetime>();
+          hvdlite::settings set;
+          set.timeout = std::chrono::seconds{30};
+          const comm_type comm{std::make_unique<hvdlite::thread_channel>(hub, r), set, life};
+          std::vector<float> x(100'000, 1.0f);
+          const auto call = [&] { hvdlite::allreduce(comm, x, {.name = "w"}); };
+          if (r == 1) {
+            CHECK(
+                lacking(message_of<hvdlite::transport_error>(call),
+                        {"allreduce 'w' (f32 x 100000, rank 1 of 3): the_transport: the cable"}) ==
+                "");
+          } else {
+            CHECK(lacking(message_of<hvdlite::peer_lost_error>(call),
+                          {"allreduce 'w'", "rank 1 is lost: the_transport: the cable is cut"}) ==
+                  "");
+          }
+          CHECK(lacking(message_of<hvdlite::peer_lost_error>([&] { hvdlite::barrier(comm); }),
+                        {"lost in an earlier call", "the_transport"}) == "");
+          life->end("it is done", "it is done");
+        });
+      for (auto& t : threads) t.join();
+      *counter = -1;
+    }
+}
+
+// ---------------------------------------------------------------- processes that die or stop
+
+/// Threads whose rank 1 passes for a process in a given state.
+struct observed_channel : hvdlite::thread_channel {
+  using thread_channel::thread_channel;
+  static inline std::atomic<hvdlite::detail::process_state> rank_1{};
+  process_report look_at(int rank) noexcept override {
+    if (rank == 1) return {rank_1.load(), 4711};
+    return {hvdlite::detail::process_state::running, 1};
+  }
+};
+
+/// Three threads; `body(rank, communicator)`.
+template <class Body>
+void on_observed_ranks(double timeout, const Body& body) {
+  const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
+                                                                 std::size_t{1024});
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; ++r)
+    threads.emplace_back([&, r] {
+      const auto life = std::make_shared<hvdlite::lifetime>();
+      hvdlite::settings set;
+      set.timeout = hvdlite::from_seconds(timeout);
+      const hvdlite::Communicator<hvdlite::local> comm{std::make_unique<observed_channel>(hub, r),
+                                                       set, life};
+      body(r, comm);
+    });
+  for (auto& t : threads) t.join();
+}
+
+TEST_CASE("dead: a process that ends before the call is found, and named as such") {
+  hvdtest::log_recorder log;
+  observed_channel::rank_1 = hvdlite::detail::process_state::ended;
+  std::atomic<int> told{0};
+  on_observed_ranks(60, [&](int rank, const auto& comm) {
+    if (rank == 1) {
+      while (told != 2) std::this_thread::yield();
+      return;
+    }
+    std::vector<float> x(1000, 1.0f);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string text =
+        message_of<hvdlite::peer_lost_error>([&] { hvdlite::allreduce(comm, x, {.name = "w"}); });
+    CHECK(std::chrono::steady_clock::now() - begin < seconds(2));
+    CHECK(lacking(text, {"allreduce 'w'", "rank 1 is lost: its process (4711) has ended",
+                         "before all ranks had entered the call"}) == "");
+    CHECK(x == std::vector<float>(1000, 1.0f));
+    ++told;
+  });
+}
+
+TEST_CASE("dead: a process that ends while data moves is found, and named as such") {
+  hvdtest::log_recorder log;
+  observed_channel::rank_1 = hvdlite::detail::process_state::running;
+  std::atomic<int> told{0};
+  on_observed_ranks(60, [&](int rank, const auto& comm) {
+    const hvdlite::user_op op{"sum that takes long",
+                              [&](float a, float b) {
+                                if (rank == 1) {
+                                  observed_channel::rank_1 = hvdlite::detail::process_state::ended;
+                                  while (told != 2) std::this_thread::yield();
+                                }
+                                return a + b;
+                              },
+                              0.0f};
+    std::vector<float> x(100'000, 1.0f);
+    const auto call = [&] { hvdlite::allreduce(comm, x, op); };
+    if (rank == 1) {
+      CHECK_THROWS_AS(call(), hvdlite::peer_lost_error);  // the others have given up
+      return;
+    }
+    CHECK(lacking(message_of<hvdlite::peer_lost_error>(call),
+                  {"rank 1 is lost: its process (4711) has ended", "while data was moving"}) == "");
+    ++told;
+    while (told != 2) std::this_thread::yield();
+  });
+}
+
+TEST_CASE("dead: a refused call does not wait for a process that has ended") {
+  hvdtest::log_recorder log;
+  observed_channel::rank_1 = hvdlite::detail::process_state::ended;
+  std::atomic<int> done{0};
+  on_observed_ranks(60, [&](int rank, const auto& comm) {
+    if (rank == 1) {
+      while (done != 2) std::this_thread::yield();
+      return;
+    }
+    float x = 1;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 200; ++i) CHECK_THROWS_AS(hvdlite::broadcast(comm, x, -1), hvdlite::error);
+    CHECK(std::chrono::steady_clock::now() - begin < seconds(5));
+    ++done;
+  });
+}
+
+TEST_CASE("deadline: a process that is stopped is named as such, with those that wait") {
+  hvdtest::log_recorder log;
+  observed_channel::rank_1 = hvdlite::detail::process_state::stopped;
+  std::atomic<int> told{0};
+  on_observed_ranks(0.3 * hvdtest::slowness(), [&](int rank, const auto& comm) {
+    if (rank == 1) {
+      while (told != 2) std::this_thread::yield();
+      return;
+    }
+    const std::string text = message_of<hvdlite::timeout_error>([&] { hvdlite::barrier(comm); });
+    if (text.find("gave up") == std::string::npos)
+      CHECK(lacking(text, {"for rank 1 to enter the call; ranks 0 and 2 wait in it; the process of "
+                           "rank 1 (4711) is stopped"}) == "");
+    ++told;
+  });
+}

@@ -48,6 +48,17 @@ TEST_CASE("robust: thirty refused calls of one rank, thirty mismatches of those 
       {.least = 2});
 }
 
+TEST_CASE("robust: refused calls do not wait for a rank that has made them all, and left") {
+  hvdtest::on_every_world(
+      [](const auto& world) {
+        if (world.rank() != 0) sleep_a_moment();
+        floats x(3);
+        for (int i = 0; i < 200; ++i)
+          CHECK_THROWS_AS(hvdlite::broadcast(world, x, 9), hvdlite::error);
+      },
+      {.least = 2});
+}
+
 TEST_CASE("robust: a rank that is late to a hundred mismatches catches up at once") {
   hvdtest::on_every_world(
       [](const auto& world) {

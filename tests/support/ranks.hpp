@@ -132,9 +132,11 @@ class log_recorder {
   hvdlite::log_sink previous_;
 };
 
-/// "rank 0", "ranks 0 and 1", "ranks 0, 1 and 2": ranks `first` to `last` as messages name them.
+/// "rank 0", "ranks 0 and 1", "ranks 0, 1 and 2", "ranks 0 to 3": ranks `first` to `last` as
+/// messages name them.
 inline std::string ranks_in_words(int first, int last) {
   if (first == last) return "rank " + std::to_string(first);
+  if (last - first >= 3) return "ranks " + std::to_string(first) + " to " + std::to_string(last);
   std::string text = "ranks " + std::to_string(first);
   for (int r = first + 1; r <= last; ++r) text += (r == last ? " and " : ", ") + std::to_string(r);
   return text;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # ranks.sh N PROGRAM [ARGUMENT...]: runs PROGRAM as N MPI ranks on this machine, which may have
-# fewer cores, and ends the job after RANKS_TIMEOUT seconds (600). MPIEXEC names the launcher.
+# fewer cores, and ends the job after RANKS_TIMEOUT seconds (600). MPIEXEC names the launcher,
+# RANKS_OPTIONS are further options of Open MPI's.
 set -eu
 
 if [ $# -lt 2 ]; then
@@ -16,7 +17,7 @@ limit=${RANKS_TIMEOUT:-600}
 case $("$launcher" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
     # Bound ranks would share one core when ranks outnumber cores.
-    options="--oversubscribe --bind-to none"
+    options="--oversubscribe --bind-to none ${RANKS_OPTIONS:-}"
     if [ "$(id -u)" -eq 0 ]; then options="$options --allow-run-as-root"; fi
     ;;
   *) options= ;;  # MPICH and its kin neither bind nor count slots unless told to

@@ -73,3 +73,25 @@ TEST_CASE("a long name is cut and stays a C string; a short one leaves nothing o
   CHECK(std::string{slot.name} == "z");
   for (std::size_t i = 1; i < sizeof slot.name; ++i) CHECK(slot.name[i] == '\0');
 }
+
+TEST_CASE("each event is taken once, and the last ones only") {
+  event_ring ring;
+  std::uint64_t next = 1;
+  const auto add = [&](int n) {
+    for (int i = 0; i < n; ++i, ++next) ring.begin("barrier", "", dtype::none, 0, next);
+  };
+  const auto taken = [&](std::size_t most) {
+    std::vector<std::uint64_t> all;
+    ring.take_new(most, [&](const hvdlite::event& e) { all.push_back(e.sequence); });
+    return all;
+  };
+  CHECK(taken(8).empty());
+  add(3);
+  CHECK(taken(8) == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(taken(8).empty());
+  add(2);
+  CHECK(taken(8) == std::vector<std::uint64_t>{4, 5});
+  add(100);
+  CHECK(taken(2) == std::vector<std::uint64_t>{104, 105});
+  CHECK(taken(8).empty());
+}

@@ -112,11 +112,11 @@ class Communicator {
     mine.epoch = all[0].epoch;
     for (std::size_t r = 0; r < all.size(); ++r) {
       const offer& theirs = all[r];
-      if (theirs.checks != mine.checks || theirs.chunk_bytes != mine.chunk_bytes)
-        detail::fail<mismatch_error>({"communicator: rank ", where.rank(), " and rank ", r,
-                                      " were started with different HVDLITE_CHECKS or "
-                                      "HVDLITE_CHUNK_BYTES; set them alike on "
-                                      "every rank"});
+      if (theirs.checks != mine.checks)
+        fail_settings(where, r, "HVDLITE_CHECKS", mine.checks == check_level::on ? "on" : "off",
+                      theirs.checks == check_level::on ? "on" : "off");
+      if (theirs.chunk_bytes != mine.chunk_bytes)
+        fail_settings(where, r, "HVDLITE_CHUNK_BYTES", mine.chunk_bytes, theirs.chunk_bytes);
       for (std::size_t b = 0; b < sizeof...(Backends); ++b)
         mine.usable[b] = mine.usable[b] && theirs.usable[b];
     }
@@ -223,6 +223,14 @@ class Communicator {
       return First::channel_of(handle);
     else
       return channel_from<H, Rest...>(handle);
+  }
+
+  [[noreturn]] HVDLITE_COLD static void fail_settings(const placement& where, std::size_t other,
+                                                      const char* name, const detail::piece& mine,
+                                                      const detail::piece& theirs) {
+    detail::fail<mismatch_error>({"communicator (rank ", where.rank(), " of ", where.size(), "): ",
+                                  name, " is ", mine.words(), " on this rank, and ", theirs.words(),
+                                  " on rank ", other, "; set it alike on every rank"});
   }
 
   endpoint& end() const {

@@ -3,6 +3,8 @@
 // current world serves code that has no communicator at hand.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -39,19 +41,35 @@ struct process_world {
   std::shared_ptr<lifetime> life;
   default_communicator world;
   std::thread::id thread;
+  pid_t number = 0;
   bool started_mpi = false;
   std::terminate_handler before = nullptr;  // what ours goes on to
 };
 
+/// Never destroyed: who calls exit() within a call is still in it then.
 HVDLITE_EXPORT inline process_world& the_process() {
-  static process_world process;
+  static process_world& process = *new process_world;
   return process;
 }
+
+/// Tells the peers when the program calls exit() while an Environment is alive, whose destructor
+/// does not run then.
+struct exit_notice {
+  exit_notice() = default;
+  exit_notice(const exit_notice&) = delete;
+  exit_notice& operator=(const exit_notice&) = delete;
+  HVDLITE_COLD ~exit_notice() {
+    const auto& process = the_process();
+    if (process.environments == 0 || process.number != getpid()) return;  // or it is a fork's child
+    process.life->tell_the_end("it called exit() while its Environment was alive");
+  }
+};
 
 /// Makes the process-wide objects, so that they outlive static objects that are made later.
 HVDLITE_COLD inline void prepare_process() {
   the_process();
   the_log();
+  static exit_notice notice;
 #if HVDLITE_WITH_MPI
   mpi_session::instance();
 #endif
@@ -65,7 +83,8 @@ HVDLITE_COLD inline std::unique_ptr<channel> find_channel([[maybe_unused]] proce
       mpi_session::instance().start();
       process.started_mpi = true;
     }
-    std::unique_ptr<channel> start_up{new mpi_channel{MPI_COMM_WORLD}};
+    std::unique_ptr<mpi_channel> start_up{new mpi_channel{MPI_COMM_WORLD}};
+    if (process.started_mpi) start_up->watch_all();
     if (launched > 1 && start_up->size() == 1)
       detail::fail<usage_error>(
           {"the launcher started ", launched,
@@ -149,6 +168,7 @@ class Environment {
       process.world = default_communicator{detail::find_channel(process), set, life};
       process.life = std::move(life);
       process.thread = std::this_thread::get_id();
+      process.number = getpid();
       const auto& world = process.world;
       if (world.rank() == 0)
         log(log_level::info, 0,

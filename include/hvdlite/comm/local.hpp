@@ -43,7 +43,7 @@ struct thread_hub {
 }  // namespace detail
 
 /// The start-up channel between threads of one process.
-class thread_channel final : public channel {
+class thread_channel : public channel {
  public:
   thread_channel(std::shared_ptr<detail::thread_hub> hub, int rank)
       : hub_{std::move(hub)}, rank_{rank} {}

@@ -12,8 +12,10 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
+#include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/mpi/environment.hpp>
 #include <concepts>
 #include <cstddef>
@@ -24,6 +26,8 @@
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
+#include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/process.hpp>
 #include <hvdlite/core/text.hpp>
 
 namespace boost::mpi {
@@ -79,6 +83,11 @@ class mpi_session {
 
   void keep_alive() { ++alive_; }
   void ended_in_order() { --alive_; }
+  /// See channel: a rank that is missed may not come to the barrier at the end either.
+  void misses_ranks() { ++missed_; }
+  void meets_them_again() { --missed_; }
+  /// A process whose death makes that barrier futile.
+  void watch(const process_identity& process) { watched_.push_back(process); }
 
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
@@ -87,14 +96,37 @@ class mpi_session {
   mpi_session() = default;
   ~mpi_session() {
     if (environment_ == nullptr || alive_ != 0) return;
-    // Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when
-    // one rank dies while another is inside MPI_Finalize.
-    if (!mpi_finalized()) MPI_Barrier(MPI_COMM_WORLD);
-    delete environment_;
+    if (mpi_finalized() || meet()) delete environment_;
+  }
+
+  /// Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when one
+  /// rank dies while another is inside MPI_Finalize. False if a rank will not come; the process
+  /// then ends without MPI_Finalize, which ends the job.
+  HVDLITE_COLD bool meet() {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(MPI_COMM_WORLD, &barrier) != MPI_SUCCESS) return false;
+    constexpr double patience = 5;  // seconds, with ranks that were missed before
+    bool seen_ended = false;
+    const stopwatch watch;
+    for (int round = 1;; ++round) {
+      int met = 0;
+      if (MPI_Test(&barrier, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (met != 0) return true;
+      if (missed_ > 0 && to_seconds(watch.elapsed()) > patience) return false;
+      const timespec moment{0, 500'000};
+      nanosleep(&moment, nullptr);
+      if (round % 64 != 0) continue;
+      const process_identity self = this_process();
+      for (const process_identity& other : watched_)
+        if (state_of(other, self) == process_state::ended && std::exchange(seen_ended, true))
+          return false;  // seen twice: the barrier has had the time to notice
+    }
   }
 
   boost::mpi::environment* environment_ = nullptr;
   int alive_ = 0;
+  std::atomic<int> missed_{0};
+  list<process_identity> watched_;
 };
 
 }  // namespace detail
@@ -133,6 +165,20 @@ class mpi_channel final : public channel {
 
   void leave(std::string_view) noexcept override { has_messages_ = true; }
   void leaves_messages() noexcept override { has_messages_ = true; }
+  void misses_ranks() noexcept override { detail::mpi_session::instance().misses_ranks(); }
+  void meets_them_again() noexcept override { detail::mpi_session::instance().meets_them_again(); }
+
+  HVDLITE_COLD process_report look_at(int rank) noexcept override {
+    if (node_of(rank) != node_of(rank_)) return {};
+    const auto& process = processes_[static_cast<std::size_t>(rank)];
+    return {detail::state_of(process, processes_[static_cast<std::size_t>(rank_)]), process.number};
+  }
+  /// For the world: the end of the process waits for the others of this node while they live.
+  HVDLITE_COLD void watch_all() const {
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_ && node_of(r) == node_of(rank_))
+        detail::mpi_session::instance().watch(processes_[static_cast<std::size_t>(r)]);
+  }
 
   MPI_Comm handle() const { return comm_; }
 
@@ -168,6 +214,9 @@ class mpi_channel final : public channel {
     detail::check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, nodes_.data(), 1, MPI_INT, handle()),
                       "MPI_Allgather");
     detail::check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+    const detail::process_identity self = detail::this_process();
+    processes_.resize(nodes_.size());
+    exchange(&self, sizeof self, processes_.data());
   }
 
   MPI_Comm comm_;
@@ -175,6 +224,7 @@ class mpi_channel final : public channel {
   int rank_ = 0;
   int size_ = 1;
   detail::list<int> nodes_;
+  detail::list<detail::process_identity> processes_;
 };
 
 /// Ranks that are MPI processes. Serves every element and op in host memory.

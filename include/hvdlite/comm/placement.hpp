@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include <hvdlite/core/error.hpp>
 #include <hvdlite/core/list.hpp>
+#include <hvdlite/core/process.hpp>
 
 namespace hvdlite {
 
@@ -39,6 +41,17 @@ class channel {
   virtual void leave(std::string_view /*why*/) noexcept {}
   /// A call has failed: messages about it may never be received.
   virtual void leaves_messages() noexcept {}
+  /// A rank did not come to a call, or has left: it may never come to the end of the job either;
+  /// and, once for each such moment, that all have come to a later call after all.
+  virtual void misses_ranks() noexcept {}
+  virtual void meets_them_again() noexcept {}
+
+  struct process_report {
+    detail::process_state state = detail::process_state::unknown;
+    std::int64_t number = 0;
+  };
+  /// The process of another rank, as far as this machine can tell. A few system calls.
+  virtual process_report look_at(int /*rank*/) noexcept { return {}; }
 };
 
 /// The channel of a world of one.

@@ -30,9 +30,14 @@
 /// program and its shared libraries are compiled with hidden visibility.
 #define HVDLITE_EXPORT __attribute__((visibility("default")))
 
-/// In front of a function that runs at start-up or when something fails: compiled for size, out of
-/// the way of the rest, and quickly.
+/// In front of a function that runs at start-up or when something fails: out of the way of the
+/// rest, and compiled quickly. There are many of them: at GCC's -O2 they cost 7 % of a program's
+/// compile time more.
+#if defined(__clang__)
 #define HVDLITE_COLD __attribute__((cold, noinline))
+#else
+#define HVDLITE_COLD __attribute__((cold, noinline, optimize("O1")))
+#endif
 
 /// In front of a function that is large, and called in several places.
 #define HVDLITE_OUT_OF_LINE __attribute__((noinline))

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
@@ -98,14 +99,24 @@ HVDLITE_COLD inline std::string_view field_of(std::string_view description,
   return "(none)";
 }
 
-/// "0, 2 and 3"
+/// "0, 2 and 5 to 9": `ranks` ascending.
 HVDLITE_COLD inline text ranks_text(const int* ranks, std::size_t count) {
   text result;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0) result += i + 1 == count ? " and " : ", ";
+  for (std::size_t i = 0; i < count;) {
+    std::size_t next = i + 1;
+    while (next < count && ranks[next] == ranks[next - 1] + 1) ++next;
+    if (next - i < 4) next = i + 1;  // short rows in full
+    if (i != 0) result += next == count ? " and " : ", ";
     result += ranks[i];
+    if (next != i + 1) result.add({" to ", ranks[next - 1]});
+    i = next;
   }
   return result;
+}
+
+/// "rank 3", "ranks 0 and 2"
+HVDLITE_COLD inline text named_ranks(const list<int>& ranks) {
+  return text({ranks.size() == 1 ? "rank " : "ranks ", ranks_text(ranks.data(), ranks.size())});
 }
 
 }  // namespace detail
@@ -209,13 +220,32 @@ class checker {
   }
   const message& announcement_of(int rank) const { return at(rank).current; }
 
-  /// Ranks that have not announced this call.
-  HVDLITE_COLD detail::list<int> missing() const {
+  /// Ranks that have, or have not, announced this call.
+  enum class presence { here, missing };
+  HVDLITE_COLD detail::list<int> ranks_that_are(presence wanted) const {
     detail::list<int> result;
     for (std::size_t r = 0; r < peers_.size(); ++r)
-      if (!peers_[r].has_current) result.push_back(static_cast<int>(r));
+      if (peers_[r].has_current == (wanted == presence::here))
+        result.push_back(static_cast<int>(r));
     return result;
   }
+
+  /// The last call that a rank has announced; 0 if none.
+  std::uint64_t last_heard_of(int rank) const {
+    const std::uint64_t last = at(rank).last_heard;
+    return last == 0 ? 0 : last % (std::uint64_t{1} << sequence_bits);
+  }
+
+  /// The process of a rank has ended. What it had sent is taken first: only what is told twice,
+  /// with polls between, makes it lost.
+  HVDLITE_COLD void has_ended(int rank, std::int64_t process) {
+    peer& p = peers_[static_cast<std::size_t>(rank)];
+    if (p.reason_complete || !std::exchange(p.seen_ended, true)) return;
+    p.departed = p.reason_complete = true;
+    p.last_sequence = 0;
+    p.reason = detail::text({"its process (", process, ") has ended without a word"});
+  }
+  bool is_told(int rank) const { return at(rank).reason_complete; }
 
   /// The rank that will never do this call, or -1; and why.
   int lost_rank() const {
@@ -245,6 +275,7 @@ class checker {
     detail::list<std::string_view> values;
     values.resize(ranks.size());
     detail::text result;
+    bool other_verbs = false;
     for (const char* field : {"refused", "verb", "name", "dtype", "shape", "memory order",
                               "memory space", "root", "op", "prescale", "postscale", "weight"}) {
       bool differ = false;
@@ -252,20 +283,28 @@ class checker {
         values[i] = detail::field_of(words[static_cast<std::size_t>(ranks[i])], field);
         differ = differ || values[i] != values[0];
       }
-      if (!differ) continue;
-      result.add({result.empty() ? "" : "; ", field, ": "});
+      const bool refused = std::string_view{field} == "refused";
+      if (!differ && !(refused && values[0] != "(none)")) continue;
+      if (other_verbs && std::string_view{field} == "dtype") break;  // each has its own fields
+      other_verbs = other_verbs || std::string_view{field} == "verb";
+      if (!refused) result.add({result.empty() ? "" : "; ", field, ": "});
+      bool first_group = true;
       for (std::size_t i = 0; i < values.size(); ++i) {
         std::size_t first = 0;
         while (values[first] != values[i]) ++first;
-        if (first != i) continue;
+        if (first != i || (refused && values[i] == "(none)")) continue;
         detail::list<int> alike;
         for (std::size_t j = i; j < values.size(); ++j)
           if (values[j] == values[i]) alike.push_back(ranks[j]);
-        result.add({i == 0 ? "" : ", ", values[i], alike.size() == 1 ? " on rank " : " on ranks ",
-                    detail::ranks_text(alike.data(), alike.size())});
+        const detail::text who = detail::named_ranks(alike);
+        if (refused)
+          result.add({first_group ? "" : "; ", who,
+                      alike.size() == 1 ? " refuses it: " : " refuse it: ", values[i]});
+        else
+          result.add({first_group ? "" : ", ", values[i], " on ", who});
+        first_group = false;
       }
-      // The other fields only show what is wrong with a refused call.
-      if (std::string_view{field} == "refused") return result;
+      if (refused) return result;  // the other fields only show what is wrong with that call
     }
     if (result.empty()) result += "the calls differ";
     return result;
@@ -275,12 +314,13 @@ class checker {
   struct peer {
     bool has_current = false;
     message current;
-    detail::list<message> later;  // announcements of calls that this rank has not made yet
-    detail::list<message> texts;  // descriptions of its calls, in pieces, after disagreements
-    std::size_t sent = 0;         // to it: the announcement, then texts_out_
-    std::uint64_t abandoned = 0;  // the last call that it gave up on
+    detail::list<message> later;   // announcements of calls that this rank has not made yet
+    detail::list<message> texts;   // descriptions of its calls, in pieces, after disagreements
+    std::size_t sent = 0;          // to it: the announcement, then texts_out_
+    std::uint64_t abandoned = 0;   // the last call that it gave up on
+    std::uint64_t last_heard = 0;  // the last call that it announced
 
-    bool departed = false, reason_complete = false;
+    bool departed = false, reason_complete = false, seen_ended = false;
     std::uint64_t last_sequence = 0;  // the first call that it does not take part in
     detail::text reason;
   };
@@ -297,7 +337,8 @@ class checker {
   void flush() {
     for (int to = 0; to < static_cast<int>(peers_.size()); ++to) {
       peer& p = peers_[static_cast<std::size_t>(to)];
-      if (has_left(p)) p.sent = 1 + texts_out_.size();  // nobody is there to read it
+      // Nobody is there to read it, whatever calls it still took part in.
+      if (p.reason_complete) p.sent = 1 + texts_out_.size();
       while (to != rank_ && p.sent < 1 + texts_out_.size()) {
         if (!backend_->post(to, p.sent == 0 ? mine_ : texts_out_[p.sent - 1])) break;
         ++p.sent;
@@ -324,6 +365,7 @@ class checker {
       peer& p = peers_[static_cast<std::size_t>(from)];
       switch (m.kind) {
         case message_kind::check:
+          p.last_heard = m.sequence;
           if (m.sequence == mine_.sequence && !p.has_current) {
             p.current = m;
             p.has_current = true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -119,13 +121,26 @@ class endpoint {
     try {
       if (!op.refused.empty()) refuse(op);
       result = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].backend);
-    } catch (...) {
-      event_ring::end(record, event_state::failed);
-      check_.end();  // also when a function of the user's threw
-      where_.start_up().leaves_messages();
+    } catch (const usage_error&) {  // of this rank's making: it knows where
+      close_failed(record);
+      throw;
+    } catch (const transport_error& e) {
+      close_failed(record);
+      fail_transport(op, e.what());
+    } catch (const std::bad_alloc&) {
+      close_failed(record);
+      leave_call("it ran out of memory");
+      throw;
+    } catch (const error&) {
+      close_failed(record);
+      write_events();
+      throw;
+    } catch (...) {  // of a function of the user's
+      close_failed(record);
       throw;
     }
     event_ring::end(record, event_state::done);
+    if (missed_) meet_again();
     return result;
   }
 
@@ -150,7 +165,8 @@ class endpoint {
   HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
     const bool inside = caller_.load(std::memory_order_relaxed) == std::this_thread::get_id();
     if (!inside && !detail::lock_soon(mutex_)) return;
-    if (control_ != nullptr) control_->abort(inside ? sequence_ : sequence_ + 1, why);
+    if (control_ == nullptr) return;
+    control_->abort(inside ? sequence_ : sequence_ + 1, why);
   }
 
   /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
@@ -169,6 +185,40 @@ class endpoint {
     detail::text words = prefix(op);
     words.add(pieces);
     return words;
+  }
+
+  HVDLITE_COLD void close_failed(event& record) {
+    event_ring::end(record, event_state::failed);
+    check_.end();
+    where_.start_up().leaves_messages();
+  }
+
+  /// Into the log: what this rank did last here, as far as it has not been written yet, and how far
+  /// it knows the others to have come. Each rank that fails writes its own; together they show
+  /// where the ranks parted.
+  HVDLITE_COLD void write_events() {
+    const clock::time_point now = clock::now();
+    events_.take_new(8, [&](const event& e) {
+      detail::text words({"trace: call ", e.sequence, ", ", e.verb});
+      if (e.name[0] != '\0') words.add({" '", detail::shown(e.name), "'"});
+      words += " (";
+      if (e.type != dtype::none) words.add({dtype_name(e.type), " x ", e.count, ", "});
+      words.add({"rank ", where_.rank(), " of ", where_.size(),
+                 "): ", e.state == event_state::done ? "done in " : "failed after ",
+                 to_milliseconds(e.end - e.begin), " ms, ", to_milliseconds(now - e.end),
+                 " ms ago"});
+      log(log_level::warning, where_.rank(), words);
+    });
+    detail::text heard;
+    for (int r = 0; r < where_.size() && r < 64; ++r)
+      if (r != where_.rank())
+        heard.add({heard.empty() ? "trace: last heard of " : ", ", "rank ", r, " in call ",
+                   check_.last_heard_of(r)});
+    log(log_level::warning, where_.rank(), heard);
+  }
+
+  static double to_milliseconds(clock::duration d) {
+    return std::round(to_seconds(d.count()) * 1e4) / 10;
   }
 
   template <class Error>
@@ -201,9 +251,12 @@ class endpoint {
       check_.begin(op, sequence_);
       backoff wait{spins_};
       alarm limits{settings_};
-      while (!check_.refuse() && limits.look() != alarm::expired) {
+      while (!check_.refuse()) {
         expect_open(op);
         wait.pause();
+        const auto verdict = limits.look();
+        if (verdict == alarm::expired) break;
+        if (verdict == alarm::look_around) look_for_the_dead();
       }
     }
     fail<usage_error>(op, {op.refused});
@@ -283,8 +336,10 @@ class endpoint {
       if (!wait.time_to_look()) continue;
       expect_open(op);
       const auto verdict = limits.look();
-      if (verdict == alarm::quiet) continue;
-      tell_waiting(op, verdict, limits);
+      if (verdict == alarm::look_around)
+        look_for_the_dead();
+      else if (verdict != alarm::quiet)
+        tell_waiting(op, verdict, limits);
     }
   }
 
@@ -374,8 +429,10 @@ class endpoint {
         if (!checks) continue;
         if (check_.watch() == state::lost) fail_lost(op, "while data was moving");
         const auto verdict = limits.look();
-        if (verdict == alarm::quiet) continue;
-        tell_moving(op, verdict, limits);
+        if (verdict == alarm::look_around)
+          look_for_the_dead();
+        else if (verdict != alarm::quiet)
+          tell_moving(op, verdict, limits);
       }
     } catch (const std::exception& e) {
       give_up(data, in_flight, e.what());
@@ -390,13 +447,35 @@ class endpoint {
   /// communicator.
   HVDLITE_COLD void give_up(any_backend& data, request& in_flight, std::string_view why) {
     data.withdraw(in_flight);
+    leave_call(why);
+  }
+
+  /// This rank cannot go on with the call, and the others are told.
+  HVDLITE_COLD void leave_call(std::string_view why) {
+    if (!broken_.empty()) return;
     lose(why);
-    control_->abort(sequence_, broken_);
+    if (control_ != nullptr) control_->abort(sequence_, why);
+  }
+
+  /// For the end of the job, which waits for nobody who was missed.
+  HVDLITE_COLD void miss() {
+    if (!std::exchange(missed_, true)) where_.start_up().misses_ranks();
+  }
+  HVDLITE_COLD void meet_again() {
+    missed_ = false;
+    where_.start_up().meets_them_again();
   }
 
   HVDLITE_COLD void lose(std::string_view how) {
+    miss();
     if (broken_.empty())
       broken_ = detail::text({"the communicator was lost in an earlier call: ", how});
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_transport(const operation& op, std::string_view why) {
+    leave_call(why);
+    write_events();
+    fail<transport_error>(op, {why, "; the communicator is of no further use"});
   }
 
   [[noreturn]] HVDLITE_COLD void fail_lost(const operation& op, const char* when) {
@@ -416,19 +495,24 @@ class endpoint {
     throw peer_lost_error{words};
   }
 
-  /// The two deadlines of a call: warnings at ever longer intervals, then the end.
+  /// The two deadlines of a call: warnings at ever longer intervals, then the end. In between, the
+  /// moments to look for the dead.
   class alarm {
    public:
-    enum verdict { quiet, warn, expired };
+    enum verdict { quiet, look_around, warn, expired };
     explicit alarm(const settings& set)
         : interval_{set.stall_warning.count()}, limit_{set.timeout.count()} {}
 
     verdict look() {
       const clock::rep waited = watch_.elapsed();
       if (limit_ != 0 && waited >= limit_) return expired;
-      if (interval_ == 0 || waited < interval_) return quiet;
-      interval_ *= 4;
-      return warn;
+      if (interval_ != 0 && waited >= interval_) {
+        interval_ *= 4;
+        return warn;
+      }
+      if (waited < next_look_) return quiet;
+      next_look_ = waited + between_looks.count();
+      return look_around;
     }
 
     /// In seconds, to a tenth.
@@ -437,35 +521,57 @@ class endpoint {
     }
 
    private:
+    static constexpr clock::duration between_looks = std::chrono::milliseconds{30};
     stopwatch watch_;
     clock::rep interval_;
     clock::rep limit_;
+    clock::rep next_look_ = between_looks.count();
   };
+
+  /// No message tells that a process has died.
+  HVDLITE_COLD void look_for_the_dead() {
+    for (int r = 0; r < where_.size(); ++r) {
+      if (r == where_.rank() || check_.is_told(r)) continue;
+      const auto process = where_.start_up().look_at(r);
+      if (process.state == detail::process_state::ended) check_.has_ended(r, process.number);
+    }
+  }
 
   /// Logs a warning, or throws once the deadline is over.
   HVDLITE_COLD void tell_waiting(const operation& op, alarm::verdict verdict, const alarm& limits) {
-    const auto missing = check_.missing();
-    const detail::text ranks = detail::ranks_text(missing.data(), missing.size());
-    const char* const whom = missing.empty()       ? "an answer of the ranks that are in the call"
-                             : missing.size() == 1 ? "rank "
-                                                   : "ranks ";
-    const double seconds = limits.elapsed();
-    if (verdict == alarm::warn)
-      return log_warning(op, {"waited ", seconds, " s for ", whom, ranks, " to enter the call"});
+    const auto missing = check_.ranks_that_are(checker::presence::missing);
+    const auto here = check_.ranks_that_are(checker::presence::here);
+    detail::text words({"waited ", limits.elapsed(), " s for "});
+    if (missing.empty())
+      words += "an answer of the ranks that are in the call";
+    else
+      words.add({detail::named_ranks(missing), " to enter the call; ", detail::named_ranks(here),
+                 here.size() == 1 ? " waits in it" : " wait in it"});
+    add_stopped(words);
+    if (verdict == alarm::warn) return log_warning(op, {words});
     check_.abandon();
-    fail<timeout_error>(op, {"waited ", seconds, " s for ", whom, ranks,
-                             "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"});
+    miss();
+    fail<timeout_error>(op,
+                        {words, "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"});
   }
 
   HVDLITE_COLD void tell_moving(const operation& op, alarm::verdict verdict, const alarm& limits) {
-    const double seconds = limits.elapsed();
-    if (verdict == alarm::warn)
-      return log_warning(op, {"data has been moving for ", seconds,
-                              " s, and a rank has stopped to take part in it"});
+    detail::text words({"data has been moving for ", limits.elapsed(),
+                        " s, and a rank has stopped to take part in it"});
+    add_stopped(words);
+    if (verdict == alarm::warn) return log_warning(op, {words});
     check_.abandon();
-    fail<timeout_error>(op, {"data has been moving for ", seconds,
-                             " s, and a rank has stopped to take part in it; the tensor's contents "
-                             "are undefined"});
+    miss();
+    fail<timeout_error>(op, {words, "; the tensor's contents are undefined"});
+  }
+
+  /// "; the process of rank 1 (4711) is stopped"
+  HVDLITE_COLD void add_stopped(detail::text& words) const {
+    for (int r = 0; r < where_.size(); ++r) {
+      const auto process = where_.start_up().look_at(r);
+      if (r != where_.rank() && process.state == detail::process_state::stopped)
+        words.add({"; the process of rank ", r, " (", process.number, ") is stopped"});
+    }
   }
 
   placement where_;
@@ -484,6 +590,7 @@ class endpoint {
   detail::text closed_;     // why no call is possible: the Environment has ended
   detail::text broken_;     // why no call is possible: a rank is lost
   bool told_all_zero_ = false;
+  bool missed_ = false;  // a rank, and there was no call of all since
   std::atomic<std::size_t> next_ordinal_{0};
   std::atomic<bool> closing_{false};
   bool cut_short_ = false;  // the last call: this rank has not done its part

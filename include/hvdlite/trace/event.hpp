@@ -55,6 +55,14 @@ class event_ring {
     slot.state = state;
   }
 
+  /// Calls f(event) for those that have not been taken before: the last `most` of them at most.
+  void take_new(std::size_t most, auto&& f) {
+    std::size_t first = written_ < most ? 0 : written_ - most;
+    if (first < taken_) first = taken_;
+    for (; first < written_; ++first) f(events_[first % capacity]);
+    taken_ = written_;
+  }
+
   /// A template, so that only those who call it compile std::vector<event>.
   template <class Events = std::vector<event>>
   Events recent() const {
@@ -67,6 +75,7 @@ class event_ring {
  private:
   event events_[capacity];
   std::size_t written_ = 0;
+  std::size_t taken_ = 0;
 };
 
 }  // namespace hvdlite
