@@ -242,7 +242,7 @@ void check_kernels(const void* context, double factor, root_scale root, auto&& r
       table.load(acc.data(), in[0].data() + shift, n, factor);
       table.accumulate(acc.data(), in[1].data() + shift, n, factor, context);
       table.load(other.data(), in[2].data() + shift, n, factor);
-      table.combine(acc.data(), other.data(), n, context);
+      table.combine(acc.data(), acc.data(), other.data(), n, context);
       std::vector<std::byte> out(n * sizeof(T) + 16, guard);
       table.store(out.data() + shift, acc.data(), n, root);
 
@@ -372,7 +372,7 @@ TEST_CASE_TEMPLATE("user_op: the context is the op, the order is kept", T, std::
   table.load(acc.data(), bytes, 1, 1);
   table.accumulate(acc.data(), bytes + sizeof(T), 1, 1, &op);
   table.load(other.data(), bytes + 2 * sizeof(T), 1, 1);
-  table.combine(acc.data(), other.data(), 1, &op);
+  table.combine(acc.data(), acc.data(), other.data(), 1, &op);
   T result;
   table.store(reinterpret_cast<std::byte*>(&result), acc.data(), 1, {});
   CHECK(static_cast<float>(result) == 1 + 2 * 2 + 2 * 3);

@@ -23,6 +23,9 @@ struct allreduce_options {
   double prescale = 1;         ///< multiplies every rank's elements before the reduction
   double postscale = 1;        ///< multiplies the result
   sample_count samples = {};   ///< this rank's weight in an average: how many samples it stands for
+
+  /// Neither scales nor weights.
+  bool plain() const { return prescale == 1 && postscale == 1 && !samples.given(); }
 };
 
 /// The policy that is used where none is given; inherit from it to change a part.
@@ -79,6 +82,7 @@ operation reduction_call(const Op& op, const allreduce_options& options, std::st
   call.op_name = op.name;
   call.prescale = options.prescale;
   call.postscale = options.postscale;
+  call.adds = std::same_as<Op, sum> || std::same_as<Op, average>;
   call.averages = std::same_as<Op, average>;
   call.weighted = options.samples.given();
   call.weight = options.samples.value();
@@ -90,7 +94,7 @@ template <class X, class Comm, class Op>
 void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op& op,
                      const allreduce_options& options, text refused = {}) {
   using T = element_of<X>;
-  if (refused.empty()) refused = refusal<T, Op>(options);
+  if (refused.empty() && !options.plain()) refused = refusal<T, Op>(options);
   operation call = reduction_call<T>(op, options, refused);
   describe<X>(call, in);
   call.in = in.read();

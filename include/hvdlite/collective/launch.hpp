@@ -35,7 +35,8 @@ void launch(int n, F&& f, const launch_options& options = {}) {
   for (int r = 0; r < n; ++r)
     nodes[static_cast<std::size_t>(r)] =
         options.ranks_per_node > 0 ? r / options.ranks_per_node : 0;
-  const auto hub = std::make_shared<detail::thread_hub>(std::move(nodes), set.chunk_bytes);
+  const auto hub = std::make_shared<detail::thread_hub>(
+      std::move(nodes), (std::min)(set.chunk_bytes, segment::best_chunk_bytes));
 
   struct ending {
     std::exception_ptr error;

@@ -46,6 +46,7 @@ static_assert(sizeof(message) == 64 && std::is_trivially_copyable_v<message>);
 /// Names an operation in progress; meaningful to the backend that gave it out.
 struct request {
   std::size_t id = static_cast<std::size_t>(-1);
+  std::size_t steps = 0;  ///< grows when `progress` gets further: whoever waits then looks sooner
 };
 
 /// What a backend must offer. `reduces` and `moves` are answers at compile time; `usable` is a

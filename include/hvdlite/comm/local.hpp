@@ -183,7 +183,7 @@ class local {
     return request{0};
   }
 
-  state progress(request&) {
+  state progress(request& in_flight) {
     bool moved = true;
     while (moved && drained_ < chunks_) {
       moved = fill();
@@ -191,6 +191,7 @@ class local {
       moved = drain() || moved;
     }
     if (drained_ == chunks_) return state::done;
+    in_flight.steps = filled_ + reduced_ + drained_;
     return somebody_left() ? state::lost : state::moving;
   }
 

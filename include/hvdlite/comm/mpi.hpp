@@ -21,8 +21,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
@@ -253,8 +255,13 @@ class mpi {
         rank_{where.rank()},
         size_{where.size()},
         chunk_bytes_{set.chunk_bytes},
+        may_block_{set.checks == check_level::off},
         evaluate_{reduction_tree{where.nodes().data(), size_}},
         leaves_{static_cast<std::size_t>(size_)} {
+    // The more pieces on their way, the less a rank waits for another; but all are staged.
+    constexpr std::size_t staging_bytes = std::size_t{16} << 20;
+    in_flight_ =
+        std::clamp(staging_bytes / (ranks() * chunk_bytes_), std::size_t{2}, std::size(windows_));
     outbox_.resize_for_overwrite(ranks() * 8);
     outbox_.clear();
     detail::check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
@@ -308,13 +315,17 @@ class mpi {
   request start(const operation& op, const reduction_terms& terms) {
     op_ = &op;
     terms_ = &terms;
+    started_ = finished_ = pieces_ = 0;
+    if (const MPI_Datatype type = summed_by_mpi(); type != MPI_DATATYPE_NULL) {
+      sum_by_mpi(type);
+      return request{0};
+    }
     const std::size_t element = op.element_bytes == 0 ? 1 : op.element_bytes;
     per_piece_ = (std::max)(std::size_t{1}, chunk_bytes_ / element);
     everyone_ = op.reduces() && op.bytes() <= (std::min)(everyone_bytes, chunk_bytes_);
     const std::size_t slice =
         !op.reduces() || everyone_ ? op.count : (op.count + ranks() - 1) / ranks();
     pieces_ = (slice + per_piece_ - 1) / per_piece_;
-    started_ = finished_ = 0;
     for (window& w : windows_) w.stage = 0;
     if (op.reduces()) {
       const std::size_t bytes =
@@ -327,22 +338,24 @@ class mpi {
 
   /// Pieces are in flight side by side, but enter each of their stages in order: messages between
   /// two ranks with one tag then match in that order.
-  state progress(request&) {
-    while (started_ < pieces_ && started_ - finished_ < windows) {
+  state progress(request& r) {
+    while (started_ < pieces_ && started_ - finished_ < in_flight_) {
       window& w = window_of(started_);
       w.stage = 1;
       op_->reduces() ? send_leaves(started_, w) : receive_from_parent(started_, w);
       ++started_;
+      ++r.steps;
     }
     bool all_before_evaluated = true;
     for (std::size_t piece = finished_; piece < started_; ++piece) {
       window& w = window_of(piece);
       if (w.stage == 1 && all_before_evaluated && complete(w)) {
         w.stage = 2;
+        ++r.steps;
         op_->reduces() ? evaluate_and_share(piece, w) : send_to_children(piece, w);
       }
       all_before_evaluated = all_before_evaluated && w.stage == 2;
-      if (w.stage == 2 && piece == finished_ && complete(w)) ++finished_;
+      if (w.stage == 2 && piece == finished_ && complete(w)) ++finished_, ++r.steps;
     }
     return finished_ == pieces_ ? state::done : state::moving;
   }
@@ -360,7 +373,8 @@ class mpi {
   }
 
   void enter() {
-    if (thread_level_ >= MPI_THREAD_SERIALIZED) return;
+    if (thread_level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == main_thread_)
+      return;
     int is_main = 0;
     detail::check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
     if (is_main == 0)
@@ -368,6 +382,7 @@ class mpi {
           {"called from a thread that did not initialise MPI, and MPI was initialised "
            "for one thread only; call from that thread, or initialise MPI with "
            "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"});
+    main_thread_ = std::this_thread::get_id();
   }
 
   HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept try {
@@ -397,6 +412,41 @@ class mpi {
   static constexpr int control_tag = 1, leaf_tag = 2, result_tag = 3, broadcast_tag = 4;
   /// Up to here all ranks get all leaves: one exchange instead of two.
   static constexpr std::size_t everyone_bytes = 4096 - 128;
+
+  /// MPI's type, if its own reduction serves: where nobody looks after ranks that do not come (it
+  /// blocks), and a sum has one order. It has the bits of the tree then. The same answer on all
+  /// ranks.
+  MPI_Datatype summed_by_mpi() const {
+    if (!may_block_ || !op_->adds || !op_->kernels->plain || size_ != 2) return MPI_DATATYPE_NULL;
+    for (int r = 0; r < size_; ++r)
+      if (!present(r) || terms_->ranks[r].factor != 1) return MPI_DATATYPE_NULL;
+    switch (op_->type) {
+      case dtype::f32:
+        return MPI_FLOAT;
+      case dtype::f64:
+        return MPI_DOUBLE;
+      case dtype::i32:
+        return MPI_INT32_T;
+      case dtype::i64:
+        return MPI_INT64_T;
+      default:
+        return MPI_DATATYPE_NULL;
+    }
+  }
+
+  void sum_by_mpi(MPI_Datatype type) {
+    // Counts are ints, and tests lower the limit.
+    const std::size_t most = (std::min)(std::size_t{1} << 30, chunk_bytes_ * 1024);
+    for (std::size_t first = 0; first < op_->count; first += most) {
+      const std::size_t offset = first * op_->element_bytes;
+      const std::size_t n = (std::min)(most, op_->count - first);
+      detail::check_mpi(MPI_Allreduce(op_->in == op_->out ? MPI_IN_PLACE : op_->in + offset,
+                                      op_->out + offset, static_cast<int>(n), type, MPI_SUM, comm_),
+                        "MPI_Allreduce");
+    }
+    if (terms_->root.divisor != 1 || terms_->root.factor != 1)
+      evaluate_.finish(*op_->kernels, op_->out, op_->count, terms_->root);
+  }
 
   /// A message on its way: at an address of its own, which MPI may read for longer than this lives.
   struct outgoing {
@@ -433,7 +483,7 @@ class mpi {
     return outbox_.back();
   }
 
-  window& window_of(std::size_t piece) { return windows_[piece % windows]; }
+  window& window_of(std::size_t piece) { return windows_[piece % in_flight_]; }
 
   /// The elements of `piece` within the slice of `owner`; all slices have the same owner if all
   /// ranks evaluate everything.
@@ -535,7 +585,9 @@ class mpi {
   int rank_;
   int size_;
   std::size_t chunk_bytes_;
+  bool may_block_;
   int thread_level_ = MPI_THREAD_SINGLE;
+  std::thread::id main_thread_;  // once it has called
   tree_evaluator evaluate_;
   detail::list<leaf> leaves_;
 
@@ -547,8 +599,8 @@ class mpi {
   // The operation in progress.
   const operation* op_ = nullptr;
   const reduction_terms* terms_ = nullptr;
-  static constexpr std::size_t windows = 4;
-  window windows_[windows];
+  window windows_[8];
+  std::size_t in_flight_;  // how many of them are used
   std::size_t per_piece_ = 1;
   std::size_t pieces_ = 0, started_ = 0, finished_ = 0;
   bool everyone_ = false;

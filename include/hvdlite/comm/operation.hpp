@@ -46,6 +46,7 @@ struct operation {
   std::string_view op_name;
   double prescale = 1;
   double postscale = 1;
+  bool adds = false;      ///< the op is +, before scales and divisors
   bool averages = false;  ///< divide by the number of ranks, or by the weights' sum
   bool weighted = false;  ///< this call gives a weight
   double weight = 1;      ///< of this rank; 0: `in` is not read

@@ -24,6 +24,8 @@ class segment {
   static constexpr std::size_t line = 64;
   static constexpr std::size_t mailbox_slots =
       64;  ///< a call and its description after a mismatch fit
+  /// Larger chunks fall out of the second-level caches between their passes.
+  static constexpr std::size_t best_chunk_bytes = std::size_t{256} << 10;
   static constexpr std::size_t buffers =
       2;  ///< of each slot and of the result: fill one, drain one
 

@@ -28,11 +28,16 @@ inline double to_seconds(clock::rep ticks) {
 /// What has passed since it was made, in the clock's ticks.
 class stopwatch {
  public:
+  stopwatch() : start_{now()} {}
+  /// To be started by assignment of a new one; costs no look at the clock.
+  enum later_t { later };
+  explicit stopwatch(later_t) {}
+
   clock::rep elapsed() const { return now() - start_; }
 
  private:
   static clock::rep now() { return clock::now().time_since_epoch().count(); }
-  clock::rep start_ = now();
+  clock::rep start_ = 0;
 };
 
 /// One wait: call pause() between polls. First it spins (a flag from another core takes 55 to 220
@@ -61,6 +66,9 @@ class backoff {
       nanosleep(&moment, nullptr);  // cut short by a signal: then it is polled a little early
     }
   }
+
+  /// What is waited for gets on: spin again.
+  void restart() { rounds_ = 0; }
 
   /// True now and then: the moment to look at the clock, which costs more than a poll.
   bool time_to_look() const { return rounds_ >= spins_ || rounds_ % 256 == 0; }

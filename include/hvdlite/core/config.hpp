@@ -42,6 +42,14 @@
 /// In front of a function that is large, and called in several places.
 #define HVDLITE_OUT_OF_LINE __attribute__((noinline))
 
+/// In front of a loop whose iterations do not meet each other's memory, though the compiler cannot
+/// know. GCC vectorises it then; Clang finds out at run time.
+#if defined(__clang__)
+#define HVDLITE_INDEPENDENT
+#else
+#define HVDLITE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /// In front of a function whose products and sums must not be fused: a*b+c has the same bits
 /// whatever -march says. GCC takes the attribute, Clang the pragma at the start of the body.
 #if defined(__clang__)

@@ -29,9 +29,9 @@ struct settings {
   check_level checks = check_level::on;                      ///< HVDLITE_CHECKS=on|off
   clock::duration stall_warning = std::chrono::seconds{60};  ///< HVDLITE_STALL_WARNING, seconds
   clock::duration timeout = std::chrono::minutes{30};        ///< HVDLITE_TIMEOUT, seconds; 0: none
-  /// HVDLITE_CHUNK_BYTES: no message or staging chunk is larger. 256 KiB is where MPI's pipelines
-  /// and the second-level caches are happy; tests lower it to a few bytes.
-  std::size_t chunk_bytes = std::size_t{256} << 10;
+  /// HVDLITE_CHUNK_BYTES: no message or staging chunk is larger. At 512 KiB what a message costs
+  /// hardly counts, and two chunks stay in a second-level cache; tests lower it to a few bytes.
+  std::size_t chunk_bytes = std::size_t{512} << 10;
 
   /// Reads every HVDLITE_* variable. Throws usage_error naming one that is unknown or malformed.
   static settings from_environment();

@@ -19,27 +19,18 @@
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
+#include <hvdlite/core/call_lock.hpp>
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
 #include <hvdlite/core/list.hpp>
 #include <hvdlite/core/settings.hpp>
 #include <hvdlite/core/text.hpp>
 #include <hvdlite/engine/check.hpp>
+#include <hvdlite/engine/watchdog.hpp>
 #include <hvdlite/trace/event.hpp>
 #include <hvdlite/trace/log.hpp>
 
 namespace hvdlite {
-
-namespace detail {
-
-/// Locks, unless somebody holds it for longer than a moment.
-HVDLITE_COLD inline bool lock_soon(std::mutex& mutex) {
-  for (const stopwatch watch; to_seconds(watch.elapsed()) < 0.1; std::this_thread::yield())
-    if (mutex.try_lock()) return true;
-  return false;
-}
-
-}  // namespace detail
 
 class endpoint;
 
@@ -56,7 +47,7 @@ class lifetime {
   void add(endpoint* member);
   void remove(const endpoint* member) noexcept;
 
-  std::mutex mutex_;
+  detail::call_lock lock_;
   detail::list<endpoint*> members_;
 };
 
@@ -109,14 +100,13 @@ class endpoint {
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
   outcome run(const operation& op, std::size_t which) {
-    if (caller_.load(std::memory_order_relaxed) == std::this_thread::get_id()) fail_reentrant(op);
-    const std::lock_guard lock{mutex_};
-    const caller_mark mark{caller_};
+    if (lock_.held_by_this_thread()) fail_reentrant(op);
+    const std::lock_guard lock{lock_};
     if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
     if (control_ != nullptr) enter(op);
     ++sequence_;
     event& record = events_.begin(verb_name(op.verb), op.name, op.type, op.count,
-                                  sequence_ % (std::uint64_t{1} << checker::sequence_bits));
+                                  sequence_ % (std::uint64_t{1} << checker::sequence_bits), now());
     outcome result;
     try {
       if (!op.refused.empty()) refuse(op);
@@ -139,7 +129,7 @@ class endpoint {
       close_failed(record);
       throw;
     }
-    event_ring::end(record, event_state::done);
+    event_ring::end(record, event_state::done, now());
     if (missed_) meet_again();
     return result;
   }
@@ -149,7 +139,7 @@ class endpoint {
   /// longer than such a call needs to notice.
   HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
     closing_.store(true, std::memory_order_relaxed);
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard lock{lock_};
     if (!closed_.empty()) return;
     closed_ = detail::text({later});
     if (control_ != nullptr) {
@@ -163,8 +153,8 @@ class endpoint {
   /// Tells the peers `why`, from within a call or from outside: for a process that is about to end,
   /// since no other thread gets into a call afterwards.
   HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
-    const bool inside = caller_.load(std::memory_order_relaxed) == std::this_thread::get_id();
-    if (!inside && !detail::lock_soon(mutex_)) return;
+    const bool inside = lock_.held_by_this_thread();
+    if (!inside && !lock_.lock_soon()) return;
     if (control_ == nullptr) return;
     control_->abort(inside ? sequence_ : sequence_ + 1, why);
   }
@@ -187,8 +177,12 @@ class endpoint {
     return words;
   }
 
+  clock::time_point now() const {
+    return settings_.checks == check_level::on ? clock::now() : clock::time_point{};
+  }
+
   HVDLITE_COLD void close_failed(event& record) {
-    event_ring::end(record, event_state::failed);
+    event_ring::end(record, event_state::failed, now());
     check_.end();
     where_.start_up().leaves_messages();
   }
@@ -197,7 +191,7 @@ class endpoint {
   /// it knows the others to have come. Each rank that fails writes its own; together they show
   /// where the ranks parted.
   HVDLITE_COLD void write_events() {
-    const clock::time_point now = clock::now();
+    const clock::time_point written = now();
     events_.take_new(8, [&](const event& e) {
       detail::text words({"trace: call ", e.sequence, ", ", e.verb});
       if (e.name[0] != '\0') words.add({" '", detail::shown(e.name), "'"});
@@ -205,7 +199,7 @@ class endpoint {
       if (e.type != dtype::none) words.add({dtype_name(e.type), " x ", e.count, ", "});
       words.add({"rank ", where_.rank(), " of ", where_.size(),
                  "): ", e.state == event_state::done ? "done in " : "failed after ",
-                 to_milliseconds(e.end - e.begin), " ms, ", to_milliseconds(now - e.end),
+                 to_milliseconds(e.end - e.begin), " ms, ", to_milliseconds(written - e.end),
                  " ms ago"});
       log(log_level::warning, where_.rank(), words);
     });
@@ -250,28 +244,14 @@ class endpoint {
     if (control_ != nullptr && settings_.checks == check_level::on) {
       check_.begin(op, sequence_);
       backoff wait{spins_};
-      alarm limits{settings_};
-      while (!check_.refuse()) {
+      watchdog dog{settings_, where_, check_};
+      while (!check_.refuse() && dog.look() != watchdog::expired) {
         expect_open(op);
         wait.pause();
-        const auto verdict = limits.look();
-        if (verdict == alarm::expired) break;
-        if (verdict == alarm::look_around) look_for_the_dead();
       }
     }
     fail<usage_error>(op, {op.refused});
   }
-
-  /// The thread that is in a call, to tell a call from within it (by the function of a user_op).
-  struct caller_mark {
-    explicit caller_mark(std::atomic<std::thread::id>& caller) : caller_{caller} {
-      caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    }
-    caller_mark(const caller_mark&) = delete;
-    caller_mark& operator=(const caller_mark&) = delete;
-    ~caller_mark() { caller_.store({}, std::memory_order_relaxed); }
-    std::atomic<std::thread::id>& caller_;
-  };
 
   [[noreturn]] HVDLITE_COLD void fail_reentrant(const operation& op) const {
     fail<usage_error>(op,
@@ -320,7 +300,7 @@ class endpoint {
   void agree(const operation& op) {
     check_.begin(op, sequence_);
     backoff wait{spins_};
-    alarm limits{settings_};
+    watchdog dog{settings_, where_, check_};
     while (true) {
       switch (check_.poll()) {
         case state::moving:
@@ -335,11 +315,8 @@ class endpoint {
       wait.pause();
       if (!wait.time_to_look()) continue;
       expect_open(op);
-      const auto verdict = limits.look();
-      if (verdict == alarm::look_around)
-        look_for_the_dead();
-      else if (verdict != alarm::quiet)
-        tell_waiting(op, verdict, limits);
+      const auto verdict = dog.look();
+      if (verdict != watchdog::quiet) tell_waiting(op, verdict, dog);
     }
   }
 
@@ -414,11 +391,13 @@ class endpoint {
     request in_flight;
     try {
       in_flight = data.start(op, terms);
+      if (data.progress(in_flight) == state::done) return;
       backoff wait{spins_};
-      alarm limits{settings_};
-      while (true) {
+      watchdog dog{settings_, where_, check_};
+      for (std::size_t steps = 0;;) {
         const state now = data.progress(in_flight);
         if (now == state::done) return;
+        if (std::exchange(steps, in_flight.steps) != in_flight.steps) wait.restart();
         if (now == state::lost) {
           if (checks) check_.watch();
           fail_lost(op, "while data was moving");
@@ -428,11 +407,8 @@ class endpoint {
         expect_open(op);
         if (!checks) continue;
         if (check_.watch() == state::lost) fail_lost(op, "while data was moving");
-        const auto verdict = limits.look();
-        if (verdict == alarm::look_around)
-          look_for_the_dead();
-        else if (verdict != alarm::quiet)
-          tell_moving(op, verdict, limits);
+        const auto verdict = dog.look();
+        if (verdict != watchdog::quiet) tell_moving(op, verdict, dog);
       }
     } catch (const std::exception& e) {
       give_up(data, in_flight, e.what());
@@ -495,83 +471,34 @@ class endpoint {
     throw peer_lost_error{words};
   }
 
-  /// The two deadlines of a call: warnings at ever longer intervals, then the end. In between, the
-  /// moments to look for the dead.
-  class alarm {
-   public:
-    enum verdict { quiet, look_around, warn, expired };
-    explicit alarm(const settings& set)
-        : interval_{set.stall_warning.count()}, limit_{set.timeout.count()} {}
-
-    verdict look() {
-      const clock::rep waited = watch_.elapsed();
-      if (limit_ != 0 && waited >= limit_) return expired;
-      if (interval_ != 0 && waited >= interval_) {
-        interval_ *= 4;
-        return warn;
-      }
-      if (waited < next_look_) return quiet;
-      next_look_ = waited + between_looks.count();
-      return look_around;
-    }
-
-    /// In seconds, to a tenth.
-    HVDLITE_COLD double elapsed() const {
-      return std::floor(to_seconds(watch_.elapsed()) * 10) / 10;
-    }
-
-   private:
-    static constexpr clock::duration between_looks = std::chrono::milliseconds{30};
-    stopwatch watch_;
-    clock::rep interval_;
-    clock::rep limit_;
-    clock::rep next_look_ = between_looks.count();
-  };
-
-  /// No message tells that a process has died.
-  HVDLITE_COLD void look_for_the_dead() {
-    for (int r = 0; r < where_.size(); ++r) {
-      if (r == where_.rank() || check_.is_told(r)) continue;
-      const auto process = where_.start_up().look_at(r);
-      if (process.state == detail::process_state::ended) check_.has_ended(r, process.number);
-    }
-  }
-
   /// Logs a warning, or throws once the deadline is over.
-  HVDLITE_COLD void tell_waiting(const operation& op, alarm::verdict verdict, const alarm& limits) {
+  HVDLITE_COLD void tell_waiting(const operation& op, watchdog::verdict verdict,
+                                 const watchdog& dog) {
     const auto missing = check_.ranks_that_are(checker::presence::missing);
     const auto here = check_.ranks_that_are(checker::presence::here);
-    detail::text words({"waited ", limits.elapsed(), " s for "});
+    detail::text words({"waited ", dog.elapsed(), " s for "});
     if (missing.empty())
       words += "an answer of the ranks that are in the call";
     else
       words.add({detail::named_ranks(missing), " to enter the call; ", detail::named_ranks(here),
                  here.size() == 1 ? " waits in it" : " wait in it"});
-    add_stopped(words);
-    if (verdict == alarm::warn) return log_warning(op, {words});
+    words += dog.stopped();
+    if (verdict == watchdog::warn) return log_warning(op, {words});
     check_.abandon();
     miss();
     fail<timeout_error>(op,
                         {words, "; see that every rank makes this call, or raise HVDLITE_TIMEOUT"});
   }
 
-  HVDLITE_COLD void tell_moving(const operation& op, alarm::verdict verdict, const alarm& limits) {
-    detail::text words({"data has been moving for ", limits.elapsed(),
+  HVDLITE_COLD void tell_moving(const operation& op, watchdog::verdict verdict,
+                                const watchdog& dog) {
+    detail::text words({"data has been moving for ", dog.elapsed(),
                         " s, and a rank has stopped to take part in it"});
-    add_stopped(words);
-    if (verdict == alarm::warn) return log_warning(op, {words});
+    words += dog.stopped();
+    if (verdict == watchdog::warn) return log_warning(op, {words});
     check_.abandon();
     miss();
     fail<timeout_error>(op, {words, "; the tensor's contents are undefined"});
-  }
-
-  /// "; the process of rank 1 (4711) is stopped"
-  HVDLITE_COLD void add_stopped(detail::text& words) const {
-    for (int r = 0; r < where_.size(); ++r) {
-      const auto process = where_.start_up().look_at(r);
-      if (r != where_.rank() && process.state == detail::process_state::stopped)
-        words.add({"; the process of rank ", r, " (", process.number, ") is stopped"});
-    }
   }
 
   placement where_;
@@ -584,8 +511,7 @@ class endpoint {
   detail::list<leaf> leaves_;
   int spins_ = backoff::spins_for(where_.local_size());
   event_ring events_;
-  std::mutex mutex_;
-  std::atomic<std::thread::id> caller_{};
+  detail::call_lock lock_;
   std::uint64_t sequence_;  // of the last call; the epoch is in its upper half
   detail::text closed_;     // why no call is possible: the Environment has ended
   detail::text broken_;     // why no call is possible: a rank is lost
@@ -598,24 +524,24 @@ class endpoint {
 };
 
 HVDLITE_COLD inline void lifetime::add(endpoint* member) {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard lock{lock_};
   members_.push_back(member);
 }
 
 HVDLITE_COLD inline void lifetime::remove(const endpoint* member) noexcept {
-  const std::lock_guard lock{mutex_};  // not while `end` is at it
+  const std::lock_guard lock{lock_};  // not while `end` is at it
   for (std::size_t i = members_.size(); i-- > 0;)
     if (members_[i] == member) members_.erase(i);
 }
 
 HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view later) noexcept {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard lock{lock_};
   for (endpoint* const member : members_) member->close(why, later);
   members_.clear();
 }
 
 HVDLITE_COLD inline void lifetime::tell_the_end(std::string_view why) noexcept {
-  if (!detail::lock_soon(mutex_)) return;
+  if (!lock_.lock_soon()) return;
   for (endpoint* const member : members_) member->tell_the_end(why);
 }
 

@@ -28,14 +28,16 @@ struct root_scale {
 struct kernel_table {
   std::size_t element_bytes;
   std::size_t accumulator_bytes;
+  bool plain;  ///< an accumulator has the bytes of the element that it is loaded from or stored to
   void (*load)(std::byte* acc, const std::byte* from, std::size_t n, double factor);
   void (*fill_identity)(std::byte* acc, std::size_t n, const void* context);
-  /// acc = acc (op) other
-  void (*combine)(std::byte* acc, const std::byte* other, std::size_t n, const void* context);
+  /// to = a (op) b, all accumulators; `to` may be one of the two. None need be aligned.
+  void (*combine)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t n,
+                  const void* context);
   /// acc = acc (op) load(from): combine with a leaf, in one pass
   void (*accumulate)(std::byte* acc, const std::byte* from, std::size_t n, double factor,
                      const void* context);
-  /// Scales in place, then rounds each to an element.
+  /// Scales in place, then rounds each to an element. `to` may be `acc` if the table is plain.
   void (*store)(std::byte* to, std::byte* acc, std::size_t n, root_scale scale);
 };
 
@@ -62,8 +64,19 @@ struct kernels {
   static_assert(sizeof(stored_t) == sizeof(T));
 
   /// Loops run over blocks of a fixed length: compilers vectorise those at -O2, too. Elements go
-  /// through memcpy, since they may be unaligned or of another type with the same bits.
-  static constexpr std::size_t block = 64 / sizeof(T) == 0 ? 1 : 64 / sizeof(T);
+  /// through memcpy one by one, since they may be unaligned or of another type with the same bits.
+  static constexpr std::size_t block = 256 / sizeof(T) == 0 ? 1 : 256 / sizeof(T);
+
+  template <class E>
+  static E get(const std::byte* from, std::size_t i) {
+    E x;
+    std::memcpy(static_cast<void*>(&x), from + i * sizeof(E), sizeof(E));
+    return x;
+  }
+  template <class E>
+  static void put(std::byte* to, std::size_t i, E x) {
+    std::memcpy(to + i * sizeof(E), static_cast<const void*>(&x), sizeof(E));
+  }
 
   static acc_t to_acc(stored_t x) {
     if constexpr (std::same_as<Op, logical_and> || std::same_as<Op, logical_or>)
@@ -123,23 +136,23 @@ struct kernels {
       return Op::template combine<T>(a, b);
   }
 
-  /// Calls f(i, n) with a constant n for all full blocks, then element by element.
+  /// Calls f(i) for all elements, in blocks as long as there are full ones.
   template <class F>
-  static void in_blocks(std::size_t n, F&& f) {
+  static void for_elements(std::size_t n, F&& f) {
     std::size_t i = 0;
-    for (; i + block <= n; i += block) f(i, std::integral_constant<std::size_t, block>{});
-    for (; i < n; ++i) f(i, std::integral_constant<std::size_t, 1>{});
+    if constexpr (!is_user_op_v<Op>)  // whose function may remember what it has seen
+      for (; i + block <= n; i += block) {
+        HVDLITE_INDEPENDENT
+        for (std::size_t j = 0; j < block; ++j) f(i + j);
+      }
+    for (; i < n; ++i) f(i);
   }
 
   HVDLITE_STRICT_FP static void load(std::byte* acc_bytes, const std::byte* from, std::size_t n,
                                      double factor) {
     HVDLITE_STRICT_FP_BODY
     auto* acc = reinterpret_cast<acc_t*>(acc_bytes);
-    in_blocks(n, [&](std::size_t i, auto size) {
-      stored_t x[size];
-      std::memcpy(x, from + i * sizeof(T), sizeof x);
-      for (std::size_t j = 0; j < size; ++j) acc[i + j] = to_acc(x[j]);
-    });
+    for_elements(n, [&](std::size_t i) { acc[i] = to_acc(get<stored_t>(from, i)); });
     if constexpr (scalable)
       if (factor != 1) scale(acc, n, factor);
   }
@@ -147,9 +160,7 @@ struct kernels {
   HVDLITE_STRICT_FP static void scale(acc_t* acc, std::size_t n, double factor) {
     HVDLITE_STRICT_FP_BODY
     const auto typed = factor_of(factor);
-    in_blocks(n, [&](std::size_t i, auto size) {
-      for (std::size_t j = 0; j < size; ++j) acc[i + j] = scaled(acc[i + j], typed);
-    });
+    for_elements(n, [&](std::size_t i) { acc[i] = scaled(acc[i], typed); });
   }
 
   static void fill_identity(std::byte* acc_bytes, std::size_t n, const void* context) {
@@ -168,14 +179,11 @@ struct kernels {
     for (std::size_t i = 0; i < n; ++i) acc[i] = neutral;
   }
 
-  HVDLITE_STRICT_FP static void combine(std::byte* acc_bytes, const std::byte* other_bytes,
+  HVDLITE_STRICT_FP static void combine(std::byte* to, const std::byte* a, const std::byte* b,
                                         std::size_t n, const void* context) {
     HVDLITE_STRICT_FP_BODY
-    auto* __restrict acc = reinterpret_cast<acc_t*>(acc_bytes);
-    const auto* __restrict other = reinterpret_cast<const acc_t*>(other_bytes);
-    in_blocks(n, [&](std::size_t i, auto size) {
-      for (std::size_t j = 0; j < size; ++j)
-        acc[i + j] = combined(context, acc[i + j], other[i + j]);
+    for_elements(n, [&](std::size_t i) {
+      put(to, i, combined(context, get<acc_t>(a, i), get<acc_t>(b, i)));
     });
   }
 
@@ -183,14 +191,6 @@ struct kernels {
                                            std::size_t n, double factor, const void* context) {
     HVDLITE_STRICT_FP_BODY
     auto* __restrict acc = reinterpret_cast<acc_t*>(acc_bytes);
-    const auto pass = [&](auto prepare) {
-      in_blocks(n, [&](std::size_t i, auto size) {
-        stored_t x[size];
-        std::memcpy(x, from + i * sizeof(T), sizeof x);
-        for (std::size_t j = 0; j < size; ++j)
-          acc[i + j] = combined(context, acc[i + j], prepare(to_acc(x[j])));
-      });
-    };
     if constexpr (scalable)
       if (factor != 1) {
         // Element by element through a block of memory: a product that stays in a register could
@@ -199,12 +199,14 @@ struct kernels {
         for (std::size_t i = 0; i < n; i += block) {
           const std::size_t size = n - i < block ? n - i : block;
           load(reinterpret_cast<std::byte*>(scratch), from + i * sizeof(T), size, factor);
-          combine(reinterpret_cast<std::byte*>(acc + i), reinterpret_cast<std::byte*>(scratch),
-                  size, context);
+          auto* const sum = reinterpret_cast<std::byte*>(acc + i);
+          combine(sum, sum, reinterpret_cast<std::byte*>(scratch), size, context);
         }
         return;
       }
-    pass([](acc_t x) { return x; });
+    for_elements(n, [&](std::size_t i) {
+      acc[i] = combined(context, acc[i], to_acc(get<stored_t>(from, i)));
+    });
   }
 
   HVDLITE_STRICT_FP static void store(std::byte* to, std::byte* acc_bytes, std::size_t n,
@@ -215,22 +217,19 @@ struct kernels {
       if (root.divisor != 1) divide(acc, n, root.divisor);
       if (root.factor != 1) scale(acc, n, root.factor);
     }
-    in_blocks(n, [&](std::size_t i, auto size) {
-      stored_t x[size];
-      for (std::size_t j = 0; j < size; ++j) x[j] = stored(acc[i + j]);
-      std::memcpy(to + i * sizeof(T), x, sizeof x);
-    });
+    for_elements(n, [&](std::size_t i) { put(to, i, stored(acc[i])); });
   }
 
   HVDLITE_STRICT_FP static void divide(acc_t* acc, std::size_t n, double divisor) {
     HVDLITE_STRICT_FP_BODY
-    in_blocks(n, [&](std::size_t i, auto size) {
-      for (std::size_t j = 0; j < size; ++j) acc[i + j] = divided(acc[i + j], divisor);
-    });
+    for_elements(n, [&](std::size_t i) { acc[i] = divided(acc[i], divisor); });
   }
 
-  static constexpr kernel_table table{sizeof(T), sizeof(acc_t), &load, &fill_identity,
-                                      &combine,  &accumulate,   &store};
+  static constexpr bool plain =
+      std::same_as<acc_t, T> || (is_integer_v<T> && is_integer_v<acc_t> &&
+                                 sizeof(T) == sizeof(acc_t) && !std::same_as<Op, average>);
+  static constexpr kernel_table table{sizeof(T),      sizeof(acc_t), plain,       &load,
+                                      &fill_identity, &combine,      &accumulate, &store};
 };
 
 }  // namespace detail

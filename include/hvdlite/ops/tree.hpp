@@ -89,7 +89,7 @@ class reduction_tree {
 class tree_evaluator {
  public:
   explicit tree_evaluator(reduction_tree tree)
-      : tree_{std::move(tree)}, stack_{tree_.depth() * stride + 64} {}
+      : tree_{std::move(tree)}, stack_{tree_.depth() * stride + 64}, operands_{tree_.depth() + 1} {}
 
   const reduction_tree& tree() const { return tree_; }
 
@@ -98,9 +98,10 @@ class tree_evaluator {
   HVDLITE_OUT_OF_LINE void operator()(const kernel_table& kernels, const void* context,
                                       const leaf* leaves, std::byte* to, std::size_t count,
                                       root_scale root) {
+    if (kernels.plain && leaves_are_accumulators(leaves, kernels.element_bytes, to))
+      return evaluate_leaves(kernels, context, leaves, to, count, root);
     const std::size_t block = stride / kernels.accumulator_bytes;
-    auto* const base = reinterpret_cast<std::byte*>(
-        (reinterpret_cast<std::uintptr_t>(stack_.data()) + 63) & ~std::uintptr_t{63});
+    std::byte* const base = aligned_stack();
     for (std::size_t first = 0; first < count; first += block) {
       const std::size_t n = count - first < block ? count - first : block;
       const std::size_t offset = first * kernels.element_bytes;
@@ -108,7 +109,7 @@ class tree_evaluator {
       for (const auto& step : tree_.program()) {
         if (step.kind == reduction_tree::step_kind::combine) {
           top -= stride;
-          kernels.combine(top, top + stride, n, context);
+          kernels.combine(top, top, top + stride, n, context);
           continue;
         }
         const leaf& source = leaves[static_cast<std::size_t>(step.rank)];
@@ -126,11 +127,73 @@ class tree_evaluator {
     }
   }
 
+  /// What the root does, on elements that are reduced but for that.
+  HVDLITE_OUT_OF_LINE void finish(const kernel_table& kernels, std::byte* to, std::size_t count,
+                                  root_scale root) {
+    const std::size_t block = stride / kernels.accumulator_bytes;
+    for (std::size_t first = 0; first < count; first += block) {
+      const std::size_t n = count - first < block ? count - first : block;
+      std::byte* const at = to + first * kernels.element_bytes;
+      kernels.load(aligned_stack(), at, n, 1);
+      kernels.store(at, aligned_stack(), n, root);
+    }
+  }
+
  private:
   static constexpr std::size_t stride = 2048;  // bytes per accumulator block: all stay in L1
 
+  std::byte* aligned_stack() {
+    return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(stack_.data()) + 63) &
+                                        ~std::uintptr_t{63});
+  }
+
+  /// All are there, unscaled, and of two at least; a store that works in place needs `to` aligned.
+  bool leaves_are_accumulators(const leaf* leaves, std::size_t alignment,
+                               const std::byte* to) const {
+    for (const auto& step : tree_.program())
+      if (step.kind != reduction_tree::step_kind::combine) {
+        const leaf& source = leaves[static_cast<std::size_t>(step.rank)];
+        if (source.data == nullptr || source.factor != 1) return false;
+      }
+    return tree_.program().size() > 1 && reinterpret_cast<std::uintptr_t>(to) % alignment == 0;
+  }
+
+  /// The same without a copy of the leaves: each step reads its operands where they are, and the
+  /// last one writes to `to`. For two leaves that is one pass in lockstep, as memory likes it best.
+  void evaluate_leaves(const kernel_table& kernels, const void* context, const leaf* leaves,
+                       std::byte* to, std::size_t count, root_scale root) {
+    const auto& program = tree_.program();
+    const bool finished = root.divisor == 1 && root.factor == 1;
+    const std::size_t block =
+        program.size() == 2 && finished ? count : stride / kernels.element_bytes;
+    std::byte* const base = aligned_stack();
+    for (std::size_t first = 0; first < count; first += block) {
+      const std::size_t n = count - first < block ? count - first : block;
+      const std::size_t offset = first * kernels.element_bytes;
+      std::size_t depth = 0;
+      for (std::size_t at = 0; at < program.size(); ++at) {
+        const auto& step = program[at];
+        if (step.kind == reduction_tree::step_kind::combine) {
+          --depth;
+        } else {
+          operands_[depth] = leaves[static_cast<std::size_t>(step.rank)].data + offset;
+          if (step.kind == reduction_tree::step_kind::load) {
+            ++depth;
+            continue;
+          }
+        }
+        const bool last = at + 1 == program.size();
+        std::byte* const result = last ? to + offset : base + (depth - 1) * stride;
+        kernels.combine(result, operands_[depth - 1], operands_[depth], n, context);
+        operands_[depth - 1] = result;
+      }
+      if (!finished) kernels.store(to + offset, to + offset, n, root);
+    }
+  }
+
   reduction_tree tree_;
   detail::list<std::byte> stack_;
+  detail::list<const std::byte*> operands_;
 };
 
 }  // namespace hvdlite
