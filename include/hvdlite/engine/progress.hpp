@@ -19,6 +19,7 @@
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/fork.hpp>
 #include <hvdlite/core/list.hpp>
 #include <hvdlite/core/settings.hpp>
 #include <hvdlite/core/text.hpp>
@@ -87,6 +88,7 @@ class endpoint {
 
   /// Peers that wait for this rank on this communicator are told, where that is possible.
   ~endpoint() {
+    if (home_.left()) return;  // and another thread of the parent's may hold the lock
     life_->remove(this);
     if (std::uncaught_exceptions() > 0)
       close("it is unwinding from an exception", {});
@@ -107,6 +109,7 @@ class endpoint {
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
   outcome run(const operation& op, std::size_t which) {
+    if (home_.left() && where_.size() > 1) fail_forked(op);
     if (caller_.load(std::memory_order_relaxed) == std::this_thread::get_id()) fail_reentrant(op);
     const std::lock_guard lock{mutex_};
     const caller_mark mark{caller_};
@@ -133,6 +136,7 @@ class endpoint {
   /// usage_error saying `later`, and so does one in which another thread waits. Does not block for
   /// longer than such a call needs to notice.
   HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
+    if (home_.left()) return;
     closing_.store(true, std::memory_order_relaxed);
     const std::lock_guard lock{mutex_};
     if (!closed_.empty()) return;
@@ -148,6 +152,7 @@ class endpoint {
   /// Tells the peers `why`, from within a call or from outside: for a process that is about to end,
   /// since no other thread gets into a call afterwards.
   HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
+    if (home_.left()) return;
     const bool inside = caller_.load(std::memory_order_relaxed) == std::this_thread::get_id();
     if (!inside && !detail::lock_soon(mutex_)) return;
     if (control_ != nullptr) control_->abort(inside ? sequence_ : sequence_ + 1, why);
@@ -224,6 +229,11 @@ class endpoint {
     fail<usage_error>(op,
                       {"called from within another call on this communicator, by the function of a "
                        "user_op; a collective cannot be part of one"});
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_forked(const operation& op) const {
+    fail<usage_error>(op, {"called in a process that was forked from the one that made this "
+                           "communicator; only the parent is a rank of it"});
   }
 
   [[noreturn]] HVDLITE_COLD void fail_unusable(const operation& op) const {
@@ -488,6 +498,7 @@ class endpoint {
   std::atomic<bool> closing_{false};
   bool cut_short_ = false;  // the last call: this rank has not done its part
   std::shared_ptr<lifetime> life_;
+  detail::home_process home_;
 };
 
 HVDLITE_COLD inline void lifetime::add(endpoint* member) {
