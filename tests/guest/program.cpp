@@ -641,6 +641,8 @@ int inject(const std::string& function, long nth, std::size_t count, bool peers)
     } catch (const hvdlite::error&) {
     }
   }
+  // A rank that ends without MPI_Finalize takes the others with it.
+  if (world.rank() != 1) usleep(500'000);
   std::fprintf(stderr, "rank %d has come to the end\n", world.rank());
   return failures;
 }
@@ -662,7 +664,7 @@ int main(int argc, char** argv) {
   if (scenario == "many_on_threads") many_on_threads(std::stoi(variant));
   if (scenario == "late") {
     late_end(variant);
-    return failures == 0 ? 42 : 1;
+    return failures != 0 ? 1 : variant == "library" ? 42 : 0;
   }
   if (scenario == "calls") calls(variant);
   if (scenario == "alone") {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/mpi/environment.hpp>
 #include <concepts>
 #include <cstddef>
@@ -93,6 +94,10 @@ class mpi_session {
     }
   }
 
+  /// Data that can be neither withdrawn nor finished is in flight. MPI would move it at the end,
+  /// out of and into memory that has been freed long since: the process ends without it.
+  void leaves_data() { leaves_data_.store(true, std::memory_order_relaxed); }
+
   /// Whether MPI runs in the parent of this process, from which it was forked.
   bool inherited() const { return home_.left(); }
 
@@ -126,6 +131,7 @@ class mpi_session {
 
   HVDLITE_COLD void finish() {
     if (environment_ == nullptr || alive_ != 0 || inherited()) return;
+    if (leaves_data_.load(std::memory_order_relaxed)) return;
     // Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when
     // one rank dies while another is inside MPI_Finalize.
     if (!mpi_finalized()) MPI_Barrier(MPI_COMM_WORLD);
@@ -134,6 +140,7 @@ class mpi_session {
 
   boost::mpi::environment* environment_ = nullptr;
   int alive_ = 0;
+  std::atomic<bool> leaves_data_{false};
   bool exiting_ = false;  // static objects are being destroyed
   home_process home_;
 };
@@ -350,13 +357,22 @@ class mpi {
 
   HVDLITE_COLD void withdraw(request&) noexcept {
     for (window& w : windows_) {
+      bool in_flight = false;
       for (MPI_Request& r : w.requests) {
         if (r == MPI_REQUEST_NULL) continue;
-        // A receive is withdrawn for good; a send of user memory that nobody takes stays MPI's.
+        // A receive that nobody has begun to serve is withdrawn for good. Errors have nobody to be
+        // told to: that there is one is why we are here.
+        int ended = 0;
         MPI_Cancel(&r);
-        MPI_Request_free(&r);
+        if (MPI_Test(&r, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended != 0) continue;
+        if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+        in_flight = true;
       }
       w.requests.clear();
+      if (!in_flight) continue;
+      // The others stay MPI's, which may still write to the staging memory, and read the user's.
+      w.staging.leave_to_nobody();
+      detail::mpi_session::instance().leaves_data();
     }
   }
 
