@@ -378,6 +378,8 @@ void forks(bool horovod) {
   static world_type kept;
   const world_type world = hvdlite::current_world();
   kept = world_type{world.split(0)};
+  int running = 0;
+  MPI_Initialized(&running);
   const auto goes_on = [&] {
     adds_up(world);
     adds_up(kept);
@@ -401,7 +403,8 @@ void forks(bool horovod) {
                refused<hvdlite::usage_error>([&] { adds_up(world); }, "forked", "a child's call");
                refused<hvdlite::usage_error>([&] { world.split(0); }, "forked", "a child's split");
              }
-             refused<hvdlite::usage_error>([] { world_type{MPI_COMM_WORLD}; }, "forked",
+             refused<hvdlite::usage_error>([] { world_type{MPI_COMM_WORLD}; },
+                                           running != 0 ? "forked" : "not running",
                                            "a child's communicator");
              hvdlite::launch(2, [](const world_type& threads) { adds_up(threads); });
              std::exit(failures);
@@ -423,8 +426,6 @@ void forks(bool horovod) {
   kept = {};
   environment.reset();
   hvd::shutdown();
-  int running = 0;
-  MPI_Initialized(&running);
   if (running == 0) return;
   expect(in_child([] {
            refused<hvdlite::usage_error>([] { Environment e; }, "forked", "a child's Environment");
