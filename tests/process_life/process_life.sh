@@ -37,7 +37,7 @@ expect() {
 for scope in guarded caught bare; do
   expect $scope nothing success "complete"
   expect $scope late success "complete"
-  expect $scope exit failure "rank 1 is lost: it called exit() while its Environment was alive"
+  expect $scope exit failure "rank 1 is lost: it exits while its Environment is alive"
 done
 expect guarded throw failure "rank 1] no more memory for flowers|allreduce 'second'|rank 1 is lost: it threw: no more memory for flowers"
 expect caught throw failure "caught: no more memory for flowers"
@@ -62,8 +62,8 @@ for RANKS_OPTIONS in "" --enable-recovery; do
     expect report $deed any "$lost|rank 1 is lost: its process ("
   done
   expect static kill any "$lost|rank 1 is lost: its process ("
-  expect report exit any "$lost|rank 1 is lost: it called exit()"
-  expect report inside-exit any "$lost|rank 1 is lost: it called exit()"
+  expect report exit any "$lost|rank 1 is lost: it exits while"
+  expect report inside-exit any "$lost|rank 1 is lost: it exits while"
   expect report inside-throw any "$lost|rank 1 is lost: no more memory for flowers"
   expect report throw any "$soon|mismatch_error|verb: allreduce on ranks 0 and 2, barrier on rank 1"
   expect report return any "$soon|rank 1 is lost: it has ended its Environment"

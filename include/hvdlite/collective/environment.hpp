@@ -3,8 +3,6 @@
 // current world serves code that has no communicator at hand.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include <hvdlite/collective/communicator.hpp>
+#include <hvdlite/core/fork.hpp>
 
 namespace hvdlite {
 
@@ -41,7 +40,7 @@ struct process_world {
   std::shared_ptr<lifetime> life;
   default_communicator world;
   std::thread::id thread;
-  pid_t number = 0;
+  home_process home;  // of the first Environment
   bool started_mpi = false;
   std::terminate_handler before = nullptr;  // what ours goes on to
 };
@@ -52,16 +51,16 @@ HVDLITE_EXPORT inline process_world& the_process() {
   return process;
 }
 
-/// Tells the peers when the program calls exit() while an Environment is alive, whose destructor
-/// does not run then.
+/// Tells the peers when the program exits while an Environment is alive, whose destructor does not
+/// run then, or later than this.
 struct exit_notice {
   exit_notice() = default;
   exit_notice(const exit_notice&) = delete;
   exit_notice& operator=(const exit_notice&) = delete;
   HVDLITE_COLD ~exit_notice() {
     const auto& process = the_process();
-    if (process.environments == 0 || process.number != getpid()) return;  // or it is a fork's child
-    process.life->tell_the_end("it called exit() while its Environment was alive");
+    if (process.environments == 0 || process.home.left()) return;
+    process.life->tell_the_end("it exits while its Environment is alive");
   }
 };
 
@@ -128,8 +127,9 @@ HVDLITE_EXPORT HVDLITE_COLD inline void on_terminate() {
 }
 
 /// What a rank that failed does in the end.
-HVDLITE_COLD inline int end_job(int rank, const char* what) {
+HVDLITE_COLD inline int end_job(int rank, const char* what, bool forked) {
   log(log_level::error, rank, what);
+  if (forked) return 1;  // the job is the parent's to end
   the_process().life->end(text({"it threw: ", what}), "this rank has failed");
 #if HVDLITE_WITH_MPI
   if (mpi_session::running()) {
@@ -147,6 +147,9 @@ HVDLITE_COLD inline int end_job(int rank, const char* what) {
 /// world is MPI's; else it is this process alone, and MPI is not even initialised. MPI that runs
 /// already is left running, and left as it is. Several Environments share one world; a new one may
 /// be made after the last has gone.
+///
+/// MPI that an Environment started is finalized when the process ends, or with the thread that
+/// started it if that is not main's.
 ///
 /// The destructor ends the world and tells the other ranks: their calls that wait for this rank
 /// throw peer_lost_error at once. It does not wait for them. An exception that nobody catches is
@@ -168,7 +171,7 @@ class Environment {
       process.world = default_communicator{detail::find_channel(process), set, life};
       process.life = std::move(life);
       process.thread = std::this_thread::get_id();
-      process.number = getpid();
+      process.home = detail::home_process{};
       const auto& world = process.world;
       if (world.rank() == 0)
         log(log_level::info, 0,
@@ -188,6 +191,7 @@ class Environment {
   Environment& operator=(const Environment&) = delete;
 
   HVDLITE_COLD ~Environment() {
+    if (home_.left()) return;  // what it would end is the parent's
     auto& process = detail::the_process();
     if (--process.environments != 0) return;
     if (std::get_terminate() == detail::on_terminate) std::set_terminate(process.before);
@@ -195,20 +199,25 @@ class Environment {
     process.life->end(
         unwinding ? "it is unwinding from an exception" : "it has ended its Environment",
         "the Environment has ended; make the calls while it lives");
+    process.world = {};
+    process.life.reset();
 #if HVDLITE_WITH_MPI
     // A rank that failed must not wait in MPI_Finalize for ranks that wait for it: without that
     // call the launcher ends the job.
     if (process.started_mpi && !unwinding) detail::mpi_session::instance().ended_in_order();
 #endif
-    process.world = {};
-    process.life.reset();
   }
 
   /// All processes of the job.
   default_communicator world() const { return detail::the_process().world; }
 
+  /// Whether this is a child that was forked from the process that made the Environment. It is no
+  /// rank: its calls are usage_errors, and the job goes on when it ends, in whatever way.
+  bool in_forked_child() const { return home_.left(); }
+
  private:
   int exceptions_;
+  detail::home_process home_;
 };
 
 /// The communicator that code without one at hand means: the innermost `make_current` or `launch`
@@ -251,9 +260,10 @@ int guarded(int argc, char** argv, F&& f) {
         return f(environment);
       }
     } catch (const std::exception& e) {
-      return detail::end_job(environment.world().rank(), e.what());
+      return detail::end_job(environment.world().rank(), e.what(), environment.in_forked_child());
     } catch (...) {
-      return detail::end_job(environment.world().rank(), "an exception that is no std::exception");
+      return detail::end_job(environment.world().rank(), "an exception that is no std::exception",
+                             environment.in_forked_child());
     }
   } catch (const std::exception& e) {  // there is no world
     log(log_level::error, -1, e.what());

@@ -13,6 +13,7 @@
 #endif
 #include <mpi.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +30,7 @@
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/fork.hpp>
 #include <hvdlite/core/process.hpp>
 #include <hvdlite/core/text.hpp>
 
@@ -58,14 +60,23 @@ inline bool mpi_finalized() {
   return flag != 0;
 }
 
+/// For what the program may do after its own MPI_Finalize.
+HVDLITE_COLD inline void fail_finalized() {
+  detail::fail<usage_error>(
+      {"MPI has been finalized while this communicator was in use; end the Environment, and make "
+       "the last call, before MPI_Finalize"});
+}
+
 /// MPI as far as this library started it. It is finalized when the process ends in order, not when
-/// an Environment does, since MPI cannot be started twice and an Environment can. A process that
-/// ends while an Environment is alive, or after one was unwound, does not finalize: the launcher
-/// then ends the job instead of waiting.
+/// an Environment does, since MPI cannot be started twice and an Environment can; but with the
+/// thread that started it, if that is not main's: MPI wants both on one thread. A process that ends
+/// while an Environment is alive, or after one was unwound, does not finalize: the launcher then
+/// ends the job instead of waiting. Nor does the child of a fork.
 class mpi_session {
  public:
   HVDLITE_EXPORT static mpi_session& instance() {
-    static mpi_session session;
+    static mpi_session& session = *new mpi_session;  // an Environment may be gone later than this
+    static const process_end end;
     return session;
   }
 
@@ -75,16 +86,30 @@ class mpi_session {
     if (mpi_finalized())
       detail::fail<usage_error>(
           {"MPI has been finalized already, and cannot be started again in a process; "
-           "end the Environment before MPI_Finalize, or let hvdlite start MPI"});
+           "end the Environment before MPI_Finalize, or let hvdlite start MPI, in main or in a "
+           "thread that stays"});
     if (boost::mpi::environment::initialized()) return;
     environment_ = new boost::mpi::environment{boost::mpi::threading::funneled,
                                                /*abort_on_exception=*/false};
     // Boost makes errors on the world return; that is the user's communicator, ours have their own.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    if (gettid() != getpid()) {
+      static thread_local thread_end end;
+      end.session = this;
+    }
   }
 
+  /// Data that can be neither withdrawn nor finished is in flight. MPI would move it at the end,
+  /// out of and into memory that has been freed long since: the process ends without it.
+  void leaves_data() { leaves_data_.store(true, std::memory_order_relaxed); }
+
+  /// Whether MPI runs in the parent of this process, from which it was forked.
+  bool inherited() const { return home_.left(); }
+
   void keep_alive() { ++alive_; }
-  void ended_in_order() { --alive_; }
+  void ended_in_order() {
+    if (--alive_ == 0 && exiting_) finish();
+  }
   /// See channel: a rank that is missed may not come to the barrier at the end either.
   void misses_ranks() { ++missed_; }
   void meets_them_again() { --missed_; }
@@ -95,10 +120,29 @@ class mpi_session {
   mpi_session& operator=(const mpi_session&) = delete;
 
  private:
+  struct thread_end {
+    mpi_session* session = nullptr;
+    ~thread_end() {
+      if (session != nullptr) session->finish();
+    }
+  };
+
+  struct process_end {
+    process_end() = default;
+    process_end(const process_end&) = delete;
+    process_end& operator=(const process_end&) = delete;
+    ~process_end() {
+      instance().exiting_ = true;
+      instance().finish();
+    }
+  };
+
   mpi_session() = default;
-  ~mpi_session() {
-    if (environment_ == nullptr || alive_ != 0) return;
-    if (mpi_finalized() || meet()) delete environment_;
+
+  HVDLITE_COLD void finish() {
+    if (environment_ == nullptr || alive_ != 0 || inherited()) return;
+    if (leaves_data_.load(std::memory_order_relaxed)) return;
+    if (mpi_finalized() || meet()) delete std::exchange(environment_, nullptr);
   }
 
   /// Wait here for ranks that still work and may fail: Open MPI's mpirun can crash or hang when one
@@ -129,6 +173,9 @@ class mpi_session {
   int alive_ = 0;
   std::atomic<int> missed_{0};
   list<process_identity> watched_;
+  std::atomic<bool> leaves_data_{false};
+  bool exiting_ = false;  // static objects are being destroyed
+  home_process home_;
 };
 
 }  // namespace detail
@@ -142,7 +189,7 @@ class mpi_channel final : public channel {
   ~mpi_channel() override {
     // MPI uses the number of a freed communicator again, and would take messages that nobody has
     // received for the new one's; so it is kept then. After MPI_Finalize it is gone anyway.
-    if (!has_messages_ && !detail::mpi_finalized()) MPI_Comm_free(&comm_);
+    if (!has_messages_ && !home_.left() && !detail::mpi_finalized()) MPI_Comm_free(&comm_);
   }
 
   HVDLITE_COLD void exchange(const void* mine, std::size_t bytes, void* all) override {
@@ -152,6 +199,7 @@ class mpi_channel final : public channel {
   }
 
   HVDLITE_COLD std::unique_ptr<channel> split(int color, int key) override {
+    if (detail::mpi_finalized()) detail::fail_finalized();
     MPI_Comm part = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part),
                       "MPI_Comm_split");
@@ -190,6 +238,10 @@ class mpi_channel final : public channel {
       detail::fail<usage_error>(
           {"an MPI communicator was given, but MPI is not running: call MPI_Init, or "
            "make an Environment, before"});
+    if (detail::mpi_session::instance().inherited())
+      detail::fail<usage_error>(
+          {"MPI was started before this process was forked from its parent, and serves the parent "
+           "only; make no Environment or Communicator in the child, or fork before MPI starts"});
     if (comm == MPI_COMM_NULL)
       detail::fail<usage_error>(
           {"MPI_COMM_NULL was given: this process is not a member of the communicator"});
@@ -222,6 +274,7 @@ class mpi_channel final : public channel {
   }
 
   MPI_Comm comm_;
+  detail::home_process home_;
   bool has_messages_ = false;
   int rank_ = 0;
   int size_ = 1;
@@ -268,17 +321,19 @@ class mpi {
     detail::check_mpi(MPI_Recv_init(&inbox_, sizeof inbox_, MPI_BYTE, MPI_ANY_SOURCE, control_tag,
                                     comm_, &inbox_request_),
                       "MPI_Recv_init");
-    detail::check_mpi(MPI_Start(&inbox_request_), "MPI_Start");
+    listen();
   }
 
   mpi(const mpi&) = delete;
   mpi& operator=(const mpi&) = delete;
 
   HVDLITE_COLD ~mpi() {
-    if (detail::mpi_finalized()) return;
+    if (home_.left() || detail::mpi_finalized()) return;
     // Errors have nobody to be told to here.
-    MPI_Cancel(&inbox_request_);
-    MPI_Wait(&inbox_request_, MPI_STATUS_IGNORE);
+    if (listening_) {
+      MPI_Cancel(&inbox_request_);
+      MPI_Wait(&inbox_request_, MPI_STATUS_IGNORE);
+    }
     MPI_Request_free(&inbox_request_);
     for (outgoing* slot : outbox_) {
       int sent = 1;
@@ -302,13 +357,15 @@ class mpi {
   }
 
   bool poll(int& from, message& m) {
+    if (!listening_) listen();  // MPI_Test takes an inactive request for a message that has come
     int came = 0;
     MPI_Status status;
     detail::check_mpi(MPI_Test(&inbox_request_, &came, &status), "MPI_Test");
     if (came == 0) return false;
     from = status.MPI_SOURCE;
     m = inbox_;
-    detail::check_mpi(MPI_Start(&inbox_request_), "MPI_Start");
+    listening_ = false;
+    listen();
     return true;
   }
 
@@ -362,17 +419,27 @@ class mpi {
 
   HVDLITE_COLD void withdraw(request&) noexcept {
     for (window& w : windows_) {
+      bool in_flight = false;
       for (MPI_Request& r : w.requests) {
         if (r == MPI_REQUEST_NULL) continue;
-        // A receive is withdrawn for good; a send of user memory that nobody takes stays MPI's.
+        // A receive that nobody has begun to serve is withdrawn for good. Errors have nobody to be
+        // told to: that there is one is why we are here.
+        int ended = 0;
         MPI_Cancel(&r);
-        MPI_Request_free(&r);
+        if (MPI_Test(&r, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended != 0) continue;
+        if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+        in_flight = true;
       }
       w.requests.clear();
+      if (!in_flight) continue;
+      // The others stay MPI's, which may still write to the staging memory, and read the user's.
+      w.staging.leave_to_nobody();
+      detail::mpi_session::instance().leaves_data();
     }
   }
 
   void enter() {
+    if (detail::mpi_finalized()) detail::fail_finalized();
     if (thread_level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == main_thread_)
       return;
     int is_main = 0;
@@ -386,7 +453,7 @@ class mpi {
   }
 
   HVDLITE_COLD void abort(std::uint64_t sequence, std::string_view why) noexcept try {
-    if (detail::mpi_finalized()) return;
+    if (home_.left() || detail::mpi_finalized()) return;
     constexpr std::size_t piece = message::payload_bytes;
     why = why.substr(0, 16 * piece);
     const std::size_t parts = (std::max)(std::size_t{1}, (why.size() + piece - 1) / piece);
@@ -467,6 +534,11 @@ class mpi {
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(size_); }
+
+  void listen() {
+    detail::check_mpi(MPI_Start(&inbox_request_), "MPI_Start");
+    listening_ = true;
+  }
 
   /// Null if too many messages are on their way.
   outgoing* free_slot() {
@@ -593,6 +665,8 @@ class mpi {
 
   message inbox_;
   MPI_Request inbox_request_ = MPI_REQUEST_NULL;
+  bool listening_ = false;  // not after an error of MPI_Start
+  detail::home_process home_;
   detail::list<outgoing*> outbox_;  // some are free
   std::size_t next_out_ = 0;        // the one to look at first
 

@@ -89,6 +89,11 @@ class list : public list_memory {
     size_ = count;
   }
   void clear() { size_ = 0; }
+  /// Empties it without giving the memory back: somebody still uses it.
+  void leave_to_nobody() {
+    memory_ = nullptr;
+    size_ = capacity_ = 0;
+  }
   void erase(std::size_t i) {
     --size_;
     std::memmove(static_cast<void*>(data() + i), data() + i + 1, (size_ - i) * sizeof(T));

@@ -22,6 +22,7 @@
 #include <hvdlite/core/call_lock.hpp>
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/error.hpp>
+#include <hvdlite/core/fork.hpp>
 #include <hvdlite/core/list.hpp>
 #include <hvdlite/core/settings.hpp>
 #include <hvdlite/core/text.hpp>
@@ -80,6 +81,7 @@ class endpoint {
 
   /// Peers that wait for this rank on this communicator are told, where that is possible.
   ~endpoint() {
+    if (home_.left()) return;  // and another thread of the parent's may hold the lock
     life_->remove(this);
     if (std::uncaught_exceptions() > 0)
       close("it is unwinding from an exception", {});
@@ -100,6 +102,7 @@ class endpoint {
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
   outcome run(const operation& op, std::size_t which) {
+    if (home_.left() && where_.size() > 1) fail_forked(op);
     if (lock_.held_by_this_thread()) fail_reentrant(op);
     const std::lock_guard lock{lock_};
     if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
@@ -138,6 +141,8 @@ class endpoint {
   /// usage_error saying `later`, and so does one in which another thread waits. Does not block for
   /// longer than such a call needs to notice.
   HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
+    // Held by this thread: it has told the end, and the process exits.
+    if (home_.left() || lock_.held_by_this_thread()) return;
     closing_.store(true, std::memory_order_relaxed);
     const std::lock_guard lock{lock_};
     if (!closed_.empty()) return;
@@ -153,6 +158,7 @@ class endpoint {
   /// Tells the peers `why`, from within a call or from outside: for a process that is about to end,
   /// since no other thread gets into a call afterwards.
   HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
+    if (home_.left()) return;
     const bool inside = lock_.held_by_this_thread();
     if (!inside && !lock_.lock_soon()) return;
     if (control_ == nullptr) return;
@@ -257,6 +263,11 @@ class endpoint {
     fail<usage_error>(op,
                       {"called from within another call on this communicator, by the function of a "
                        "user_op; a collective cannot be part of one"});
+  }
+
+  [[noreturn]] HVDLITE_COLD void fail_forked(const operation& op) const {
+    fail<usage_error>(op, {"called in a process that was forked from the one that made this "
+                           "communicator; only the parent is a rank of it"});
   }
 
   [[noreturn]] HVDLITE_COLD void fail_unusable(const operation& op) const {
@@ -521,6 +532,7 @@ class endpoint {
   std::atomic<bool> closing_{false};
   bool cut_short_ = false;  // the last call: this rank has not done its part
   std::shared_ptr<lifetime> life_;
+  detail::home_process home_;
 };
 
 HVDLITE_COLD inline void lifetime::add(endpoint* member) {
@@ -529,12 +541,14 @@ HVDLITE_COLD inline void lifetime::add(endpoint* member) {
 }
 
 HVDLITE_COLD inline void lifetime::remove(const endpoint* member) noexcept {
-  const std::lock_guard lock{lock_};  // not while `end` is at it
+  if (lock_.held_by_this_thread()) return;  // the process exits, after tell_the_end
+  const std::lock_guard lock{lock_};        // not while `end` is at it
   for (std::size_t i = members_.size(); i-- > 0;)
     if (members_[i] == member) members_.erase(i);
 }
 
 HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view later) noexcept {
+  if (lock_.held_by_this_thread()) return;  // the same
   const std::lock_guard lock{lock_};
   for (endpoint* const member : members_) member->close(why, later);
   members_.clear();

@@ -35,8 +35,9 @@ struct log_state {
   }
 };
 
+/// Never destroyed: static objects log when they go.
 HVDLITE_EXPORT inline log_state& the_log() {
-  static log_state state;
+  static log_state& state = *new log_state;
   return state;
 }
 
