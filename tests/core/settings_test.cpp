@@ -73,7 +73,7 @@ TEST_CASE("defaults: checks on, warning after a minute, error after half an hour
     CHECK(s.checks == check_level::on);
     CHECK(s.stall_warning == 60s);
     CHECK(s.timeout == 30min);
-    CHECK(s.chunk_bytes == 256 * 1024);
+    CHECK(s.chunk_bytes == 512 * 1024);
   }
 }
 

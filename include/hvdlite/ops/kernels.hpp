@@ -226,8 +226,9 @@ struct kernels {
   }
 
   static constexpr bool plain =
-      std::same_as<acc_t, T> || (is_integer_v<T> && is_integer_v<acc_t> &&
-                                 sizeof(T) == sizeof(acc_t) && !std::same_as<Op, average>);
+      !std::same_as<Op, logical_and> && !std::same_as<Op, logical_or> &&
+      (std::same_as<acc_t, T> || (is_integer_v<T> && is_integer_v<acc_t> &&
+                                  sizeof(T) == sizeof(acc_t) && !std::same_as<Op, average>));
   static constexpr kernel_table table{sizeof(T),      sizeof(acc_t), plain,       &load,
                                       &fill_identity, &combine,      &accumulate, &store};
 };
