@@ -37,13 +37,13 @@ void launch(int n, F&& f, const launch_options& options = {}) {
         options.ranks_per_node > 0 ? r / options.ranks_per_node : 0;
   const auto hub = std::make_shared<detail::thread_hub>(std::move(nodes), set.chunk_bytes);
 
-  struct outcome {
+  struct ending {
     std::exception_ptr error;
     bool only_lost_a_peer = false;
   };
-  std::vector<outcome> outcomes(static_cast<std::size_t>(n));
+  std::vector<ending> outcomes(static_cast<std::size_t>(n));
   const auto run_rank = [&](int rank) noexcept {
-    outcome& mine = outcomes[static_cast<std::size_t>(rank)];
+    ending& mine = outcomes[static_cast<std::size_t>(rank)];
     const auto life = std::make_shared<lifetime>();
     std::string why = "it has returned from the function given to launch";
     default_communicator world;  // outlives the exception, so that peers are told what it says
@@ -83,7 +83,7 @@ void launch(int n, F&& f, const launch_options& options = {}) {
   for (auto& thread : threads) thread.join();
 
   for (const bool consequence : {false, true})
-    for (const outcome& o : outcomes)
+    for (const ending& o : outcomes)
       if (o.error && o.only_lost_a_peer == consequence) std::rethrow_exception(o.error);
 }
 
