@@ -258,7 +258,7 @@ class DistributedOptimizer {
   /// usage_error between `synchronize` and `step`, and for a const gradient.
   void zero_grad() {
     on_own([&](const target& t) {
-      all_->cycle.zero_gradients(t.each);
+      all_->cycle.zero_gradients(t);
       return true;
     });
   }

@@ -169,12 +169,14 @@ class update_cycle {
     return norm;
   }
 
-  void zero_gradients(const parameter_source& each) {
+  void zero_gradients(const step_target& target) {
     if (synchronized_)
       refuse(
           {"zero_grad was called between synchronize and step; the reduced gradients would be "
            "lost, step first"});
-    guard_each(each, [](const parameter& p, std::size_t) { p.change(gradient_change::zero, 0); });
+    guard_each(
+        target.each, [](const parameter& p, std::size_t) { p.change(gradient_change::zero, 0); },
+        &target.names);
   }
 
  private:
@@ -198,7 +200,7 @@ class update_cycle {
   /// Calls f(parameter, index) for each; a usage_error gets the parameter's name, and is told to
   /// all ranks.
   template <class F>
-  void guard_each(const parameter_source& each, F&& f) {
+  void guard_each(const parameter_source& each, F&& f, const name_list* names = nullptr) {
     std::size_t index = 0;
     const auto visit = [&](const parameter& p) {
       f(p, index);
@@ -207,7 +209,8 @@ class update_cycle {
     try {
       each(visit);
     } catch (const usage_error& e) {
-      refuse({parameters_.label(index), ": ", e.what()});
+      refuse({names != nullptr ? parameter_list::label(*names, index) : parameters_.label(index),
+              ": ", e.what()});
     }
   }
 
