@@ -112,7 +112,7 @@ TEST_CASE("DistributedOptimizer: absent is null, nullopt or empty, and costs not
       std::optional<doubles> db;
       if (mine) db = value;
       doubles dc = mine ? value : doubles{};
-      const doubles dd;  // of a parameter without elements: there is nothing to lack
+      doubles* const dd = nullptr;  // of a parameter without elements: there is nothing to lack
       DistributedOptimizer<Sgd, double> opt{world, {.learning_rate = 1}};
       const auto step = [&] { opt.step(std::tie(a, b, c, d), std::tie(da, db, dc, dd)); };
       step();
@@ -139,6 +139,12 @@ TEST_CASE("DistributedOptimizer: empty matrices are absent gradients, other size
     CHECK(v == Eigen::VectorXd::Zero(2));
     opt.step(std::tie(w, v), std::tuple{dw * 2.0, dv * 2.0});  // expressions of them
     CHECK(w == Eigen::MatrixXd::Constant(2, 3, -3));
+    // Reduced, then handed in as an expression.
+    opt.synchronize(std::tie(w, v), std::tie(dw, dv));
+    opt.step(std::tie(w, v), std::tuple{dw * 1.0, dv * 1.0});
+    CHECK(w == Eigen::MatrixXd::Constant(2, 3, -4));
+    CHECK(v == Eigen::VectorXd::Zero(2));
+    if (world.rank() == world.size() - 1) dw = Eigen::MatrixXd::Constant(2, 3, world.size());
     dw = Eigen::MatrixXd::Zero(3, 2);
     CHECK_THROWS_AS(opt.step(std::tie(w, v), std::tie(dw, dv)), hvdlite::usage_error);
   });

@@ -118,22 +118,29 @@ template <class Set, class F>
 void for_each_memory(Set& set, F&& f) {
   hvdlite::for_each_tensor(set, [&](std::string_view, auto& tensor) {
     hvdlite::with_value(tensor, [&](auto& each) {
-      using T = element_of<decltype(each)>;
-      static_assert(is_floating_v<T>, "hvdlite: clip needs floating-point elements");
-      if constexpr (is_floating_v<T>) {
-        const auto memory = contiguous_of(each);
-        f(reinterpret_cast<T*>(memory.write()), memory.count());
-        memory.write_back();
-      }
+      const auto memory = contiguous_of(each);
+      f(reinterpret_cast<element_of<decltype(each)>*>(memory.write()), memory.count());
+      memory.write_back();
     });
   });
 }
 
+struct has_floating_elements {
+  template <class X>
+  static constexpr bool holds = is_floating_v<element_of<X>>;
+};
+
 template <class Set>
 constexpr bool expect_clippable() {
-  constexpr bool writable = all_writable<std::remove_reference_t<Set>, true>();
+  using Bare = std::remove_reference_t<Set>;
+  constexpr bool writable = all_writable<Bare, true>();
   static_assert(writable, "hvdlite: clip writes to its tensors: pass writable ones");
-  return writable && expect_kept<Set>();
+  if constexpr (writable) {
+    constexpr bool floating = all_tensors<has_floating_elements, Bare, true>();
+    static_assert(floating, "hvdlite: clip needs floating-point elements");
+    return floating && expect_kept<Set>();
+  }
+  return false;
 }
 
 }  // namespace detail

@@ -190,9 +190,10 @@ class DistributedOptimizer {
   ///     if (opt.synchronize()) opt.clip(hvdlite::global_norm{1});
   ///     opt.step();
   ///
-  /// A gradient that is absent on this rank alone stays absent; `step` and `clip` use the average
-  /// that other ranks have (clipping by hand would miss it). A second call before `step` does
-  /// nothing. Samples are given here, not to `step`. Collective, blocking: it makes the calls that
+  /// What is done to the gradients in between must be done alike on all ranks. A gradient that is
+  /// absent on this rank alone stays absent; `step` and `clip` use the average that other ranks
+  /// have (clipping by hand would miss it). A second call before `step` does nothing. Samples are
+  /// given here, not to `step`. Collective, blocking: it makes the calls that
   /// `step` would make, so that one rank may synchronize and step where another only steps. Throws
   /// what `step` throws, and usage_error if a gradient is const.
   bool synchronize(const step_options& options = {}) {

@@ -65,8 +65,8 @@ class parameter {
   /// Overwrites the gradient, if it is there.
   virtual void unpack(const void* from, const tensor_shape& order) const = 0;
   virtual void change(gradient_change how, double by) const = 0;
-  /// Updates the parameter by the gradient as it is, or by a packed one.
-  virtual void update_alone(void* optimizer, std::size_t index) const = 0;
+  /// Updates the parameter by the gradient as it is; false if it is absent. Or by a packed one.
+  virtual bool update_alone(void* optimizer, std::size_t index) const = 0;
   virtual void update(void* optimizer, std::size_t index, const void* packed) const = 0;
 };
 
@@ -236,7 +236,7 @@ class gradient_only final : public gradient_access<T, G> {
     if constexpr (!is_evaluated<G>()) this->with_gradient([&](auto& g) { result = layout_of(g); });
     return result;
   }
-  void update_alone(void*, std::size_t) const override {}
+  bool update_alone(void*, std::size_t) const override { return true; }
   void update(void*, std::size_t, const void*) const override {}
 };
 
@@ -248,12 +248,14 @@ class typed_parameter final : public gradient_access<T, G> {
 
   memory_layout layout() const override { return layout_of(parameter_); }
 
-  void update_alone(void* optimizer, std::size_t index) const override {
+  bool update_alone(void* optimizer, std::size_t index) const override {
+    bool present = false;
     this->with_gradient([&](const auto& g) {
       expect_element_of<T>(g);
       const tensor_shape wanted = hvdlite::shape(parameter_);
       if (this->is_absent(hvdlite::shape(g), wanted)) return;
       expect_fit(hvdlite::shape(g), wanted);
+      present = true;
       if constexpr (by_span<decltype(g)>) {
         const auto memory = contiguous_of(g);
         if (same_order(memory.shape(), wanted))
@@ -265,6 +267,7 @@ class typed_parameter final : public gradient_access<T, G> {
         update_tensor(optimizer, index, g);
       }
     });
+    return present;
   }
 
   void update(void* optimizer, std::size_t index, const void* packed) const override {

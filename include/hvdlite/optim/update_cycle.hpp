@@ -279,9 +279,12 @@ class update_cycle {
         std::memcpy(to, from, count(i) * options_.kernels.element_bytes);
       present_[first] = 1;
     });
-    for (std::size_t i = 0; i < parameters_.size(); ++i)
-      if (is_first(i) && present_[i] == 0 && count(i) != 0)
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (count(i) == 0)
+        present_[i] = 1;  // there is nothing to lack
+      else if (is_first(i) && present_[i] == 0)
         std::memset(buckets_.at(i), 0, count(i) * options_.kernels.element_bytes);
+    }
   }
 
   std::byte* sum_of(std::size_t i) {
@@ -415,10 +418,11 @@ class update_cycle {
     const auto update = [&](const parameter& p) {
       const std::size_t first = parameters_.first_of(i);
       if (present_[first] != 0) {
-        if (reader_[first] == i)
-          p.update_alone(target.optimizer, first);
-        else if (first == i && reader_[i] == none && written_[i] == 0)
-          p.update(target.optimizer, i, buckets_.at(i));  // other ranks have it
+        bool updated = false;
+        if (reader_[first] == i) updated = p.update_alone(target.optimizer, first);
+        const bool last_chance = reader_[first] == none ? first == i : reader_[first] == i;
+        if (!updated && last_chance && written_[first] == 0)
+          p.update(target.optimizer, first, buckets_.at(first));  // other ranks have it
       }
       ++i;
     };
