@@ -340,3 +340,60 @@ TEST_CASE("DistributedOptimizer: passes that are never applied are mentioned onc
     guarded.flush(p);
   });
 }
+
+TEST_CASE("DistributedOptimizer: no_sync within several passes, and a pass that is due") {
+  hvdtest::on_every_world([](const auto& world) {
+    doubles p(2, 0);
+    DistributedOptimizer<Sgd, double> opt{
+        world, {.learning_rate = 1}, {.backward_passes_per_step = 4}};
+    for (int round = 1; round <= 2; ++round) {
+      {
+        const auto guard = opt.no_sync();
+        for (int pass = 0; pass < 5; ++pass) CHECK(!opt.step(p, doubles(2, 1)));
+      }
+      CHECK(opt.step(p, doubles(2, 7)));
+      CHECK(p == doubles(2, -2 * round));
+    }
+    {
+      const auto guard = opt.no_sync();
+      CHECK(!opt.step(p, doubles(2, 1)));
+    }
+    CHECK(opt.step(p, doubles(2, 3)));  // two passes of four: the paused one made it due
+    CHECK(p == doubles(2, -6));
+    CHECK(!opt.step(p, doubles(2, 1)));
+    CHECK(opt.flush(p));
+  });
+}
+
+TEST_CASE("DistributedOptimizer: passes with another op, of ranks that have any") {
+  struct summing : hvdlite::default_policy<double> {
+    using op = hvdlite::sum;
+  };
+  struct greatest : hvdlite::default_policy<double> {
+    using op = hvdlite::max;
+  };
+  hvdtest::on_every_world([](const auto& world) {
+    const int n = world.size();
+    doubles p(8, 0), q(8, 0);
+    DistributedOptimizer<Sgd, double, summing> total{
+        world, {.learning_rate = 1}, {.backward_passes_per_step = 2}};
+    DistributedOptimizer<Sgd, double, greatest> most{
+        world, {.learning_rate = 1}, {.backward_passes_per_step = 2}};
+    for (const double g : {1.0, 3.0}) {
+      total.step(p, doubles(8, g * (world.rank() + 1)));
+      most.step(q, doubles(8, -g * (world.rank() + 1)));
+    }
+    CHECK(p == doubles(8, -n * (n + 1)));  // 2 (rank + 1) of each
+    CHECK(q == doubles(8, 2));
+    p.assign(8, 0);
+    q.assign(8, 0);
+    if (world.rank() % 2 == 0) {
+      total.step(p, doubles(8, 5));
+      most.step(q, doubles(8, -5));
+    }
+    CHECK(total.flush(p));
+    CHECK(most.flush(q));
+    CHECK(p == doubles(8, -5 * ((n + 1) / 2)));
+    CHECK(q == doubles(8, 5));
+  });
+}

@@ -75,7 +75,8 @@ class update_cycle {
 
   const gradient_buckets& buckets() const { return buckets_; }
   std::size_t skipped() const { return skipped_; }
-  bool started() const { return fixed_; }
+  /// Whether the parameters are settled: there was a step.
+  bool started() const { return fixed_ && (alone() || buckets_.agreed() || !passes_.empty()); }
   no_sync_guard pause() {
     if (options_.kernels.add == nullptr)
       fail<usage_error>({"DistributedOptimizer: no_sync needs floating-point gradients"});
@@ -129,10 +130,10 @@ class update_cycle {
       refuse(
           {"flush was called between synchronize and step; step first, nothing is left over "
            "then"});
-    inspect(target, target.step_whole != nullptr);
     if (alone() ? passes_.empty()
                 : !buckets_.meet(text({"flush of ", buckets_.who()}), !passes_.empty()))
       return false;
+    inspect(target, target.step_whole != nullptr);
     reduce(target, 0, nullptr);
     return apply(target, false);
   }
@@ -232,7 +233,7 @@ class update_cycle {
       }
     };
     target.each(visit);
-    const bool keep = fixed_ && (alone() || buckets_.agreed() || !passes_.empty());
+    const bool keep = started();
     const text changed = parameters_.take(layouts_, target.names, keep);
     if (!changed.empty()) refuse({changed});
     if (!wrong.empty()) refuse({wrong});
@@ -494,7 +495,7 @@ class update_cycle {
   gradient_buckets buckets_;
   cycle_options options_;
   parameter_list parameters_;
-  bool fixed_ = false;  // parameters_ are those of an earlier step
+  bool fixed_ = false;  // parameters_ are those of an earlier step, which may have failed
 
   pass_sum passes_;
   bool due_ = false;  // a pass was paused: the next one that isn't reduces
