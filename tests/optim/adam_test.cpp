@@ -111,6 +111,45 @@ TEST_CASE_TEMPLATE("Adam and AdamW: the formulas", Optimizer, hvdlite::Adam, hvd
   }
 }
 
+namespace {
+
+/// Of libtorch 1.13.1, torch::optim::Adam and AdamW with learning rate 0.1, betas (0.9, 0.5) and
+/// weight decay 0.25, after 1, 2 and 10 steps from p[i] = i / 2 - 0.75 with gradients
+/// ((step * (i + 2)) % 5 - 2) / 4.
+template <class Optimizer>
+void compare_with_libtorch(bool amsgrad, const double (&expected)[3][4]) {
+  Optimizer adam{{.learning_rate = 0.1, .beta2 = 0.5, .weight_decay = 0.25, .amsgrad = amsgrad}};
+  std::vector<double> p{-0.75, -0.25, 0.25, 0.75}, g(4);
+  for (int step = 1; step <= 10; ++step) {
+    for (int i = 0; i < 4; ++i) g[static_cast<std::size_t>(i)] = ((step * (i + 2)) % 5 - 2) * 0.25;
+    adam.update(0, std::span{p}, std::span<const double>{g});
+    if (step > 2 && step < 10) continue;
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(std::abs(p[i] - expected[step == 10 ? 2 : step - 1][i]) < 1e-14);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Adam and AdamW: the values of libtorch") {
+  compare_with_libtorch<hvdlite::Adam>(
+      false, {{-0.650000005333333, -0.349999994666667, 0.1500000017777778, 0.8499999968},
+              {-0.6799984487511702, -0.3200015512488298, 0.0457457013244061, 0.9511058620708955},
+              {-0.4223786699087747, -0.2592756560781435, -0.1512992330244033, 1.9567422250635}});
+  compare_with_libtorch<hvdlite::Adam>(
+      true, {{-0.650000005333333, -0.349999994666667, 0.1500000017777778, 0.8499999968},
+             {-0.6799984487511702, -0.3200015512488298, 0.05903941969172032, 0.9511058620708955},
+             {-0.4687336692959655, -0.2701799693166899, -0.07869424615229713, 1.660289737084734}});
+  compare_with_libtorch<hvdlite::AdamW>(
+      false, {{-0.73125, -0.3437499960000002, 0.143750002, 0.831249998},
+              {-0.7774290048100836, -0.3298930884157896, 0.0359510450382981, 0.9104687460500001},
+              {-0.7141465860934828, -0.3676295499614379, -0.1431874560189029, 1.476928714322946}});
+  compare_with_libtorch<hvdlite::AdamW>(
+      true, {{-0.73125, -0.3437499960000002, 0.143750002, 0.831249998},
+             {-0.7774290048100836, -0.3298930884157896, 0.04991189521588281, 0.9104687460500001},
+             {-0.6996797735499173, -0.351223642449458, -0.06678538559264237, 1.476928714322946}});
+}
+
 TEST_CASE("Adam: the first step is of the learning rate's size, by hand") {
   // t = 1: m / (1 - beta1) = g, v / (1 - beta2) = g^2, so p - rate * g / (|g| + epsilon).
   std::vector<double> p{1, 1}, g{0.5, -4};

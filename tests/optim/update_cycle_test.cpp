@@ -250,6 +250,23 @@ TEST_CASE("DistributedOptimizer: an optimizer that holds its parameters synchron
   });
 }
 
+TEST_CASE("DistributedOptimizer: held gradients of a rank without samples get the others' mean") {
+  hvdtest::on_every_world([](const auto& world) {
+    const bool empty = world.size() > 1 && world.rank() == 0;
+    for (const bool synchronizes : {false, true}) {
+      DistributedOptimizer<holds_its_own, double> opt{world, holds_its_own{}};
+      auto& own = opt.optimizer();
+      own.dw.assign(2, empty ? not_a_number : 3);
+      own.db = empty ? inf : 5;
+      if (synchronizes) opt.synchronize({.samples = empty ? 0 : 4});
+      CHECK(opt.step({.samples = empty ? 0 : 4}));
+      CHECK(own.w == doubles{-2, -2});
+      CHECK(own.b == -4);
+      CHECK(own.dw == doubles{3, 3});
+    }
+  });
+}
+
 TEST_CASE("DistributedOptimizer: zero_grad, and what stands in its way") {
   hvdtest::on_every_world([](const auto& world) {
     doubles w(2, 1), v(2, 1), dw(2, 5);

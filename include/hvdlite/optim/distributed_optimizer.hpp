@@ -222,11 +222,11 @@ class DistributedOptimizer {
   /// The same for gradients that were handed in.
   template <class Grads>
   double clip(Grads&& grads, const global_norm& policy) {
-    return clip_set(grads, detail::gradient_change::scale, policy.max);
+    return clip_set<Grads&&>(grads, detail::gradient_change::scale, policy.max);
   }
   template <class Grads>
   double clip(Grads&& grads, const by_value& policy) {
-    return clip_set(grads, detail::gradient_change::clamp, policy.limit);
+    return clip_set<Grads&&>(grads, detail::gradient_change::clamp, policy.limit);
   }
 
   /// Applies passes that are accumulated and wait for more, at the end of an epoch, say: their mean
@@ -394,10 +394,10 @@ class DistributedOptimizer {
   }
 
   template <class Grads>
-  double clip_set(Grads& grads, detail::gradient_change how, double limit) {
-    constexpr bool writable = detail::all_writable<Grads, true>();
+  double clip_set(auto& grads, detail::gradient_change how, double limit) {
+    constexpr bool writable = detail::all_writable<std::remove_reference_t<Grads>, true>();
     static_assert(writable, "hvdlite: clip writes to the gradients: pass writable tensors");
-    if constexpr (writable) {
+    if constexpr (writable && detail::expect_kept<Grads>()) {
       const auto each = [&](detail::parameter_visitor visit) {
         hvdlite::for_each_tensor(grads, [&](std::string_view, auto& g) {
           visit(detail::gradient_only<T, std::remove_reference_t<decltype(g)>>{g});

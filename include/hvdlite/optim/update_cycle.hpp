@@ -94,7 +94,8 @@ class update_cycle {
       add_pass(target, samples);
       return false;
     }
-    inspect(target, samples.value() != 0);
+    // Gradients that are held are written, even where they are not read.
+    inspect(target, samples.value() != 0 || target.step_whole != nullptr);
     if (alone() && passes_.empty()) {
       updates_ = samples.value() != 0;
       if (updates_) look_for_nonfinite(&target);
