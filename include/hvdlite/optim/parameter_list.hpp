@@ -33,6 +33,9 @@ class name_list {
     if (!name.empty()) std::memcpy(characters_.data() + before, name.data(), name.size());
     ends_.push_back(characters_.size());
   }
+  friend bool operator==(const name_list& a, const name_list& b) {
+    return same_bytes(a.ends_, b.ends_) && same_bytes(a.characters_, b.characters_);
+  }
   /// Empty if it has none.
   std::string_view operator[](std::size_t i) const {
     if (i >= ends_.size()) return {};
@@ -41,6 +44,12 @@ class name_list {
   }
 
  private:
+  template <class T>
+  static bool same_bytes(const list<T>& a, const list<T>& b) {
+    return a.size() == b.size() &&
+           (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+  }
+
   list<char> characters_;
   list<std::size_t> ends_;
 };
@@ -218,11 +227,18 @@ class parameter_list {
       overlaps_.find(now);
       seen_.clear();
       for (const memory_layout& x : now) seen_.push_back(x);
+      settled_ = false;
     }
     if (overlaps_.one != overlaps_.other)
       return text({label(names, overlaps_.one), " and ", label(names, overlaps_.other),
                    " overlap in memory; give each its own, or all of it to both"});
-    if (keep) return difference(now, names);
+    if (keep) {
+      if (settled_ && names == names_) return {};  // as in the step before
+      text changed = difference(now, names);
+      settled_ = changed.empty();
+      return changed;
+    }
+    settled_ = false;
     shapes_.clear();
     names_.clear();
     first_of_.clear();
@@ -263,10 +279,17 @@ class parameter_list {
     if (now.size() != seen_.size()) return false;
     for (std::size_t i = 0; i < now.size(); ++i) {
       const memory_layout &a = now[i], &b = seen_[i];
-      if (a.memory.data != b.memory.data || a.shape != b.shape || a.contiguous != b.contiguous ||
-          a.memory.rank != b.memory.rank || a.memory.extents != b.memory.extents ||
-          a.memory.strides != b.memory.strides)
+      if (a.memory.data != b.memory.data || a.memory.rank != b.memory.rank ||
+          a.shape.rank != b.shape.rank || a.shape.ordered != b.shape.ordered)
         return false;
+      for (std::size_t d = 0; d < a.memory.rank; ++d)
+        if (a.memory.extents[d] != b.memory.extents[d] ||
+            a.memory.strides[d] != b.memory.strides[d])
+          return false;
+      for (std::size_t d = 0; d < a.shape.rank; ++d)
+        if (a.shape.extents[d] != b.shape.extents[d] ||
+            a.shape.outermost_first[d] != b.shape.outermost_first[d])
+          return false;
     }
     return true;
   }
@@ -301,7 +324,8 @@ class parameter_list {
   name_list names_;
   list<std::size_t> first_of_;
   list<memory_layout> seen_;
-  memory_overlaps overlaps_;
+  memory_overlaps overlaps_;  // of seen_
+  bool settled_ = false;      // what was seen are the parameters of the first step
 };
 
 }  // namespace hvdlite::detail

@@ -223,7 +223,8 @@ class update_cycle {
     looks_.clear();
     text wrong;
     const auto visit = [&](const parameter& p) {
-      layouts_.push_back(p.layout());
+      layouts_.resize_for_overwrite(layouts_.size() + 1);
+      layouts_.back() = p.layout();
       looks_.push_back({});
       if (!looks) return;
       try {
