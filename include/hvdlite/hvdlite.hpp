@@ -27,11 +27,11 @@
 #include <hvdlite/optim/broadcast_state.hpp>  // gives: broadcast_parameters
 #include <hvdlite/optim/clip.hpp>             // gives: clip, global_norm, by_value
 #include <hvdlite/optim/distributed_optimizer.hpp>  // gives: DistributedOptimizer
-#include <hvdlite/optim/gradient_buckets.hpp>       // gives: nothing; its packed gradients
-#include <hvdlite/optim/gradient_kernels.hpp>       // gives: nothing; its loops
+#include <hvdlite/optim/gradient_buckets.hpp>       // gives: what its ranks exchange
+#include <hvdlite/optim/gradient_kernels.hpp>       // gives: its loops over gradients
 #include <hvdlite/optim/optimizer.hpp>              // gives: optimizer_traits
-#include <hvdlite/optim/parameter.hpp>              // gives: nothing; its parameters' classes
-#include <hvdlite/optim/parameter_list.hpp>         // gives: nothing; what ranks compare
+#include <hvdlite/optim/parameter.hpp>              // gives: its view of a parameter
+#include <hvdlite/optim/parameter_list.hpp>         // gives: what its ranks compare
 #include <hvdlite/optim/sgd.hpp>                    // gives: Sgd
-#include <hvdlite/optim/update_cycle.hpp>           // gives: nothing; its states
+#include <hvdlite/optim/update_cycle.hpp>           // gives: its states
 #endif
