@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -448,4 +450,48 @@ TEST_CASE("DistributedOptimizer: parameters that overlap in part are refused") {
     opt.step(std::tie(front, rest), std::tie(g, h));  // neighbours
     CHECK(all == doubles(10, -1));
   });
+}
+
+TEST_CASE(
+    "DistributedOptimizer: what one rank gets wrong between calls, others learn at the next") {
+  hvdtest::on_every_world(
+      [](const auto& world) {
+        const bool wrong = world.rank() == 1;
+        doubles p(4, 0);
+        const auto fails = [](const auto& call, std::initializer_list<std::string_view> words,
+                              bool mine) {
+          const auto text = mine ? hvdtest::message_of<hvdlite::usage_error>(call)
+                                 : hvdtest::message_of<hvdlite::mismatch_error>(call);
+          CHECK(hvdtest::lacking(text, words) == "");
+        };
+        // In a pass that only accumulates.
+        DistributedOptimizer<Sgd, double> opt{
+            world, {.learning_rate = 1}, {.backward_passes_per_step = 2}};
+        const auto pass = [&](double g) { return opt.step(p, doubles(4, g)); };
+        if (wrong)
+          fails([&] { opt.step(p, doubles(3, 1)); }, {"the gradient is [3]"}, true);
+        else
+          CHECK(!pass(1));
+        if (!wrong) fails([&] { pass(3); }, {"rank 1", "the gradient is [3]"}, false);
+        if (wrong) CHECK(!pass(1));  // once more, and right
+        CHECK(pass(3));
+        CHECK(p == doubles(4, -2));
+
+        // A clip too early.
+        DistributedOptimizer<Sgd, double> clipped{world, {.learning_rate = 1}};
+        doubles g(4, 2);
+        if (wrong)
+          fails([&] { clipped.clip(g, hvdlite::global_norm{1}); }, {"synchronize"}, true);
+        else
+          fails([&] { clipped.synchronize(p, g); }, {"rank 1", "clip was called before"}, false);
+        clipped.synchronize(p, g);
+        // Other gradients after synchronize than before it: that rank may still put it right.
+        if (wrong) fails([&] { clipped.step(p, doubles(3, 2)); }, {"the gradient is [3]"}, true);
+        CHECK(clipped.step(p, g));
+        CHECK(p == doubles(4, -4));
+        if (!wrong) fails([&] { clipped.synchronize(p, g); }, {"rank 1", "[3]"}, false);
+        CHECK(clipped.step(p, g));
+        CHECK(p == doubles(4, -6));
+      },
+      {.least = 2});
 }
