@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of optim/gradient_kernels.hpp: the table has every loop for real numbers, and none for
 // others.
-#include <doctest/doctest.h>
+#include "support/ranks.hpp"
 
 #include <cmath>
+#include <complex>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <hvdlite/core/element.hpp>
+#include <hvdlite/optim/distributed_optimizer.hpp>
 #include <hvdlite/optim/gradient_kernels.hpp>
 
 TEST_CASE_TEMPLATE("gradient_kernels: every loop", T, float, double, hvdlite::float16,
@@ -41,4 +45,34 @@ TEST_CASE("gradient_kernels: none for integers") {
   constexpr auto k = hvdlite::detail::kernels_for_gradients<int>();
   CHECK(k.element_bytes == sizeof(int));
   CHECK((k.add == nullptr && k.finite == nullptr));
+}
+
+namespace {
+struct plain {
+  template <class T>
+  void update(std::size_t, std::span<T> p, std::span<const T> g) {
+    for (std::size_t i = 0; i < p.size(); ++i) p[i] -= g[i];
+  }
+};
+}  // namespace
+
+TEST_CASE_TEMPLATE("gradient_kernels: other elements step and synchronize, and refuse the rest", T,
+                   int, long, std::complex<float>) {
+  hvdtest::on_every_world([](const auto& world) {
+    using hvdlite::DistributedOptimizer;
+    const int n = world.size();
+    std::vector<T> p(3, T(10)), g(3, T(static_cast<float>(2 * world.rank())));
+    DistributedOptimizer<plain, T> opt{world, plain{}};
+    opt.step(p, g);
+    CHECK(p == std::vector<T>(3, T(static_cast<float>(10 - (n - 1)))));
+    opt.synchronize(p, g);
+    CHECK(g == std::vector<T>(3, T(static_cast<float>(n - 1))));
+    opt.step(p, g);
+    CHECK(p == std::vector<T>(3, T(static_cast<float>(10 - 2 * (n - 1)))));
+    CHECK_THROWS_AS(static_cast<void>(opt.no_sync()), hvdlite::usage_error);
+    using refused = DistributedOptimizer<plain, T>;
+    CHECK_THROWS_AS((refused{world, plain{}, {.backward_passes_per_step = 2}}),
+                    hvdlite::usage_error);
+    CHECK_THROWS_AS((refused{world, plain{}, {.skip_nonfinite = true}}), hvdlite::usage_error);
+  });
 }

@@ -252,7 +252,9 @@ class DistributedOptimizer {
     return false;
   }
 
-  /// While the returned guard lives, steps only accumulate; the next one after it reduces all.
+  /// While the returned guard lives, steps only accumulate; the next one after it reduces all, of
+  /// however many passes. Local; ranks may differ in the number of passes. Throws usage_error for
+  /// gradients that are no real numbers.
   no_sync_guard no_sync() { return all_->cycle.pause(); }
 
   /// Sets the gradients that were added or are held to zero; absent ones stay so. Local. Throws

@@ -74,6 +74,15 @@ using parameter_visitor = function_ref<const parameter&>;
 /// Calls a function for each parameter, in order.
 using parameter_source = function_ref<parameter_visitor>;
 
+/// What a call of the user's is about.
+struct step_target {
+  parameter_source each;
+  const name_list& names;
+  void* optimizer = nullptr;
+  /// Of an optimizer that holds its parameters; null for others.
+  void (*step_whole)(void* optimizer) = nullptr;
+};
+
 HVDLITE_COLD inline void expect_fit(const tensor_shape& gradient, const tensor_shape& parameter) {
   if (!gradient.fits(parameter))
     fail<usage_error>({"the gradient is ", gradient.extents_text(), ", the parameter ",

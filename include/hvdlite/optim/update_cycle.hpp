@@ -22,15 +22,6 @@
 
 namespace hvdlite::detail {
 
-/// What a call of the user's is about.
-struct step_target {
-  parameter_source each;
-  const name_list& names;
-  void* optimizer = nullptr;
-  /// Of an optimizer that holds its parameters; null for others.
-  void (*step_whole)(void* optimizer) = nullptr;
-};
-
 struct cycle_options {
   int passes = 1;
   accumulate what = accumulate::mean;
