@@ -22,8 +22,16 @@
 #include <hvdlite/data/sampler.hpp>             // gives: ShardedSampler, rank_seed
 #include <hvdlite/horovod.hpp>                // gives: hvdlite::horovod::init, rank, allreduce ...
 #include <hvdlite/ops/reduce_op.hpp>          // gives: sum, average, min, max, ..., user_op
+#include <hvdlite/optim/accumulate.hpp>       // gives: accumulate, no_sync_guard
+#include <hvdlite/optim/adam.hpp>             // gives: Adam, AdamW
 #include <hvdlite/optim/broadcast_state.hpp>  // gives: broadcast_parameters
+#include <hvdlite/optim/clip.hpp>             // gives: clip, global_norm, by_value
 #include <hvdlite/optim/distributed_optimizer.hpp>  // gives: DistributedOptimizer
+#include <hvdlite/optim/gradient_buckets.hpp>       // gives: what its ranks exchange
+#include <hvdlite/optim/gradient_kernels.hpp>       // gives: its loops over gradients
 #include <hvdlite/optim/optimizer.hpp>              // gives: optimizer_traits
+#include <hvdlite/optim/parameter.hpp>              // gives: its view of a parameter
+#include <hvdlite/optim/parameter_list.hpp>         // gives: what its ranks compare
 #include <hvdlite/optim/sgd.hpp>                    // gives: Sgd
+#include <hvdlite/optim/update_cycle.hpp>           // gives: its states
 #endif

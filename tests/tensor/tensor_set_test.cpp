@@ -87,3 +87,20 @@ TEST_CASE("tensor_set: with_value follows pointers and optionals to the end") {
   CHECK_FALSE(hvdlite::with_value(inner, [&](const auto&) { ++calls; }));
   CHECK(calls == 2);
 }
+
+namespace {
+using hvdlite::detail::all_writable;
+static_assert(all_writable<floats>() && !all_writable<const floats>());
+static_assert(all_writable<std::tuple<floats&, float&>>());
+static_assert(!all_writable<std::tuple<floats&, const float&>>());
+static_assert(all_writable<std::map<std::string, floats>>());
+static_assert(!all_writable<const std::map<std::string, floats>>());
+static_assert(all_writable<std::vector<hvdlite::buffer<float>>>());
+static_assert(!all_writable<std::vector<hvdlite::buffer<const float>>>());
+// What may be absent is no parameter, but a gradient.
+static_assert(!all_writable<std::optional<floats>>());
+static_assert(all_writable<std::optional<floats>, true>());
+static_assert(all_writable<std::vector<floats*>, true>());
+static_assert(!all_writable<std::vector<const floats*>, true>());
+static_assert(!all_writable<const std::optional<floats>, true>());
+}  // namespace

@@ -60,8 +60,10 @@ struct operation {
 
 /// How a call ended that ended well.
 struct outcome {
-  bool written = true;     ///< false: all ranks gave weight 0, and the output is as it was
-  std::uint8_t notes = 0;  ///< those of all ranks, or-ed; without checks this rank's alone
+  bool written = true;  ///< false: all ranks gave weight 0, and the output is as it was
+  /// Those of all ranks, or-ed; without checks this rank's alone, unless the call gives a weight or
+  /// is one in which nothing moves.
+  std::uint8_t notes = 0;
 };
 
 /// What the check phase adds to a reduction: every rank's factor and how to finish.

@@ -376,6 +376,7 @@ class endpoint {
       for (auto& term : terms_) term.factor = op.prescale;
       root.divisor = present;
     }
+    if (!op.averages) root.divisor = 1;  // its weights only say who takes part
     return true;
   }
 

@@ -6,22 +6,21 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <hvdlite/collective/allreduce.hpp>
 #include <hvdlite/engine/plan.hpp>
+#include <hvdlite/optim/accumulate.hpp>
+#include <hvdlite/optim/clip.hpp>
 #include <hvdlite/optim/optimizer.hpp>
+#include <hvdlite/optim/parameter.hpp>
+#include <hvdlite/optim/update_cycle.hpp>
 #include <hvdlite/tensor/tensor_set.hpp>
 
 namespace hvdlite {
@@ -32,6 +31,14 @@ struct distributed_options {
   std::size_t bucket_bytes = std::size_t{25} << 20;
   /// The first bucket, which holds the last parameters; at most bucket_bytes.
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  /// So many calls of `step` make one update: all but the last only accumulate.
+  int backward_passes_per_step = 1;
+  /// What those passes amount to.
+  hvdlite::accumulate accumulate = hvdlite::accumulate::mean;
+  /// A step whose reduced gradients are not all finite is skipped, on all ranks.
+  bool skip_nonfinite = false;
+  /// Appears in errors and traces beside the optimizer's number; ranks compare both.
+  std::string_view name = {};
 };
 
 /// Options of one step.
@@ -42,31 +49,18 @@ struct step_options {
   sample_count samples = {};
 };
 
+template <class Opt, class Tensor, class Policy>
+class DistributedOptimizer;
+
 namespace detail {
 
 template <class Opt>
-inline constexpr bool has_options_v = requires { typename Opt::options_type; };
+inline constexpr bool is_distributed_v = false;
+template <class Opt, class Tensor, class Policy>
+inline constexpr bool is_distributed_v<DistributedOptimizer<Opt, Tensor, Policy>> = true;
 
-/// Whether every tensor of a set may be written, as a type.
-template <class Set>
-constexpr auto all_writable(Set& set) {
-  if constexpr (leaf_tensor<Set&>)
-    return std::bool_constant<writable_tensor<Set&>>{};
-  else if constexpr (named_tensor<Set>)
-    return decltype(all_writable(set.second)){};
-  else if constexpr (tuple_like<Set&>)
-    return decltype(std::apply(
-        [](auto&... each) {
-          return std::bool_constant<(decltype(all_writable(each))::value && ...)>{};
-        },
-        set)){};
-  else if constexpr (iterable<Set>) {
-    using Each = std::remove_reference_t<decltype(*iteration::first_of(set))>;
-    return decltype(all_writable(std::declval<Each&>())){};
-  } else {
-    return std::true_type{};  // for_each_tensor says what is wrong with it
-  }
-}
+template <class Opt>
+inline constexpr bool has_options_v = requires { typename Opt::options_type; };
 
 struct no_options {};
 template <class Opt>
@@ -93,24 +87,38 @@ struct options_of<Opt> {
 /// rank must hold the same parameters, in the same order, before the first step
 /// (broadcast_parameters), and then holds the same after each. In a world of one the wrapped
 /// optimizer gets the gradients as they are: nothing is copied, and the bits are its own.
+///
+/// Optimizers are numbered in the order in which they are made on a communicator, which must be the
+/// same on all ranks: their calls do not mix.
+///
+/// A gradient may be absent: null, nullopt, or empty where its parameter is not. It counts as zero
+/// on this rank; a parameter that no rank has a gradient for stays as it is, with its state in the
+/// optimizer. (But not in an optimizer that holds its parameters: all its gradients must be there.)
+/// A parameter that appears twice, as tied weights do, is reduced and updated once; its gradient
+/// must be one tensor, too.
+///
+/// What this rank gets wrong is a usage_error here, and a mismatch_error on the others at their
+/// next call. No parameter has changed then.
 template <class Opt, class Tensor, class Policy = default_policy<Tensor>>
 class DistributedOptimizer {
  public:
+  static_assert(!detail::is_distributed_v<Opt>,
+                "hvdlite: this optimizer is a DistributedOptimizer already: use it as it is");
   using element_type = element_of<Tensor>;
   static_assert(std::same_as<space_of<Tensor>, host_space>,
                 "hvdlite: DistributedOptimizer serves tensors in host memory");
 
   /// `optimizer`: the wrapped one, moved in. Not collective. (Its type is deduced so that braces
-  /// mean the options below.)
+  /// mean the options below.) Throws usage_error for options without sense.
   template <communicator Comm, std::same_as<Opt> O>
-  DistributedOptimizer(const Comm& comm, O optimizer, const distributed_options& options = {})
-      : optimizer_{std::move(optimizer)},
-        limits_{(std::min)(options.first_bucket_bytes, options.bucket_bytes), options.bucket_bytes},
-        size_{comm.size()} {
+  DistributedOptimizer(const Comm& comm, O optimizer, const distributed_options& options = {}) {
     static_assert(detail::expect_reducible<Comm, Tensor, op>());
-    run_ = [comm](const operation& call) {
-      return comm.run(call, Comm::template reducing<element_type, space_of<Tensor>, op>);
-    };
+    all_ = std::make_unique<everything>(
+        std::move(optimizer), options,
+        [comm](const operation& call) {
+          return comm.run(call, Comm::template reducing<element_type, space_of<Tensor>, op>);
+        },
+        comm.next_ordinal(), comm.rank(), comm.size());
   }
 
   /// The same with the wrapped optimizer's options: `opt{world, {.learning_rate = 0.1}}`.
@@ -120,487 +128,295 @@ class DistributedOptimizer {
                        const distributed_options& distributed = {})
       : DistributedOptimizer{comm, Opt{options}, distributed} {}
 
-  DistributedOptimizer(DistributedOptimizer&&) = default;
-  DistributedOptimizer& operator=(DistributedOptimizer&&) = default;
+  /// A moved-from optimizer can only be assigned to or destroyed. One that is destroyed with
+  /// accumulated passes that were never applied logs a warning, unless it unwinds.
+  DistributedOptimizer(DistributedOptimizer&&) noexcept = default;
+  DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept = default;
 
   /// The wrapped optimizer, to read or change its hyper-parameters. A change must be made alike on
   /// all ranks.
-  Opt& optimizer() { return optimizer_; }
-  const Opt& optimizer() const { return optimizer_; }
+  Opt& optimizer() { return all_->optimizer; }
+  const Opt& optimizer() const { return all_->optimizer; }
 
   /// Remembers a parameter and its gradient for `step()`; both stay the caller's, must outlive this
   /// object, and are read anew at each step. `gradient`: a tensor like the parameter, or an
   /// optional or pointer of one. Not collective; the order of additions must be the same on all
-  /// ranks.
+  /// ranks. Throws usage_error after the first step, and for a name that is taken.
   template <class P, class G>
   void add(std::string name, P& parameter, G& gradient)
     requires(!holding_optimizer<Opt>)
   {
     static_assert(writable_tensor<P&>, "hvdlite: a parameter must be a writable tensor");
-    if (plan_)
+    everything& all = *all_;
+    if (all.cycle.started())
       detail::fail<usage_error>({"DistributedOptimizer: '", name,
                                  "' was added after the first step; add all parameters before"});
-    for (const auto& e : entries_)
-      if (e->name == name)
+    for (std::size_t i = 0; i < all.names.size(); ++i)
+      if (all.names[i] == name)
         detail::fail<usage_error>({"DistributedOptimizer: there are two parameters named '", name,
                                    "'; give each its own name"});
-    entries_.push_back(std::make_unique<typed_entry<P, G>>(std::move(name), parameter, gradient));
+    all.entries.push_back(std::make_unique<pair<P, G>>(parameter, gradient));
+    all.names.add(name);
   }
 
-  /// Averages the gradients over all ranks and updates all parameters: those that were added, or
-  /// those that the wrapped optimizer holds (whose gradients are then the averaged ones; otherwise
-  /// the caller's gradients stay as they are).
+  /// Averages the gradients over all ranks, unless `synchronize` has done so, and updates all
+  /// parameters: those that were added, or those that the wrapped optimizer holds (whose gradients
+  /// are then the averaged ones; otherwise the caller's gradients stay as they are). Returns
+  /// whether parameters were updated: not if no rank had any samples, if the step was skipped
+  /// (skip_nonfinite), or if it only accumulates (no_sync, backward_passes_per_step).
   ///
-  /// Collective, blocking. A gradient that is absent (null, nullopt) counts as zero on this rank; a
-  /// parameter that no rank has a gradient for stays as it is. Throws what allreduce throws, and
-  /// usage_error for parameters that changed their size; no parameter has changed then.
-  void step(const step_options& options = {}) {
-    if constexpr (holding_optimizer<Opt>) {
-      step_holding(options);
-    } else {
-      step_pairs(
-          [&](auto&& visit) {
-            for (const auto& e : entries_) visit(*e);
-          },
-          options);
-    }
+  /// Collective, blocking; a step that only accumulates, or follows `synchronize`, is local. Throws
+  /// what allreduce throws, and usage_error for parameters that changed their size; no parameter
+  /// has changed then.
+  bool step(const step_options& options = {}) {
+    return on_own([&](const target& t) { return all_->cycle.step(t, options.samples); });
   }
 
   /// The same for parameters that are handed in: `params` and `grads` are two sets of the same
   /// structure (a tensor, a std::tie of tensors of different types, a range). Gradients may be
   /// const, temporaries, or expressions, which are evaluated.
   template <class Params, class Grads>
-  void step(Params&& params, Grads&& grads, const step_options& options = {}) {
-    static_assert(!holding_optimizer<Opt>,
-                  "hvdlite: this optimizer holds its parameters: call step() without any");
-    constexpr bool writable = decltype(detail::all_writable(params))::value;
-    static_assert(writable, "hvdlite: a parameter must be a writable tensor");
-    if constexpr (!holding_optimizer<Opt> && writable && detail::expect_kept<Params&&>()) {
-      const std::size_t have = hvdlite::tensor_count(params);
-      const std::size_t given = hvdlite::tensor_count(grads);
-      if (have != given)
-        refuse(detail::text({"there are ", have, " parameters and ", given, " gradients"}));
-      expect_names(params, grads);
-      step_pairs(
-          [&](auto&& visit) {
-            hvdlite::for_each_pair(params, grads, [&](auto& p, auto& g) {
-              visit(
-                  pair<std::remove_reference_t<decltype(p)>, std::remove_reference_t<decltype(g)>>{
-                      p, g});
-            });
-          },
-          options);
-    }
+  bool step(Params&& params, Grads&& grads, const step_options& options = {}) {
+    if constexpr (expect_parameters<Params&&>())
+      return on_pairs(params, grads,
+                      [&](const target& t) { return all_->cycle.step(t, options.samples); });
+    return false;
   }
+
+  /// Averages the gradients over all ranks now, and writes the averages to them, for a look or a
+  /// clip before `step`, which then reduces nothing and uses the gradients as they are. Returns
+  /// whether it did: not in a pass that only accumulates, where `step` follows alone:
+  ///
+  ///     if (opt.synchronize()) opt.clip(hvdlite::global_norm{1});
+  ///     opt.step();
+  ///
+  /// What is done to the gradients in between must be done alike on all ranks. A gradient that is
+  /// absent on this rank alone stays absent; `step` and `clip` use the average that other ranks
+  /// have (clipping by hand would miss it). A second call before `step` does nothing. Samples are
+  /// given here, not to `step`. Collective, blocking: it makes the calls that
+  /// `step` would make, so that one rank may synchronize and step where another only steps. Throws
+  /// what `step` throws, and usage_error if a gradient is const.
+  bool synchronize(const step_options& options = {}) {
+    return on_own([&](const target& t) { return all_->cycle.synchronize(t, options.samples); });
+  }
+
+  /// The same for parameters that are handed in; `grads` must be writable.
+  template <class Params, class Grads>
+  bool synchronize(Params&& params, Grads&& grads, const step_options& options = {}) {
+    if constexpr (expect_parameters<Params&&>() && expect_gradients<Grads&&>())
+      return on_pairs(params, grads,
+                      [&](const target& t) { return all_->cycle.synchronize(t, options.samples); });
+    return false;
+  }
+
+  /// Clips the reduced gradients between `synchronize` and `step`: `global_norm` returns their norm
+  /// before, `by_value` the largest magnitude before. Local; the same bits on all ranks. NaN and
+  /// infinities are returned and stay as they are. Throws usage_error if nothing is synchronized.
+  double clip(const global_norm& policy) {
+    return clip_own(detail::gradient_change::scale, policy.max);
+  }
+  double clip(const by_value& policy) {
+    return clip_own(detail::gradient_change::clamp, policy.limit);
+  }
+
+  /// The same for gradients that were handed in.
+  template <class Grads>
+  double clip(Grads&& grads, const global_norm& policy) {
+    return clip_set<Grads&&>(grads, detail::gradient_change::scale, policy.max);
+  }
+  template <class Grads>
+  double clip(Grads&& grads, const by_value& policy) {
+    return clip_set<Grads&&>(grads, detail::gradient_change::clamp, policy.limit);
+  }
+
+  /// Applies passes that are accumulated and wait for more, at the end of an epoch, say: their mean
+  /// is over those that there are. Ranks may have different numbers of them, also none. Returns
+  /// whether parameters were updated. Collective, blocking; throws what `step` throws.
+  bool flush() {
+    return on_own([&](const target& t) { return all_->cycle.flush(t); });
+  }
+
+  /// The same for parameters that are handed in.
+  template <class Params>
+  bool flush(Params&& params) {
+    if constexpr (expect_parameters<Params&&>()) {
+      collect_names(params, all_->names_given);
+      const auto each = [&](detail::parameter_visitor visit) {
+        hvdlite::for_each_tensor(params, [&](std::string_view, auto& p) {
+          detail::no_gradient g;
+          visit(pair<std::remove_reference_t<decltype(p)>, detail::no_gradient>{p, g});
+        });
+      };
+      return all_->cycle.flush({each, all_->names_given, &all_->optimizer});
+    }
+    return false;
+  }
+
+  /// While the returned guard lives, steps only accumulate; the next one after it reduces all, of
+  /// however many passes. Local; ranks may differ in the number of passes. Throws usage_error for
+  /// gradients that are no real numbers.
+  no_sync_guard no_sync() { return all_->cycle.pause(); }
+
+  /// Sets the gradients that were added or are held to zero; absent ones stay so. Local. Throws
+  /// usage_error between `synchronize` and `step`, and for a const gradient.
+  void zero_grad() {
+    on_own([&](const target& t) {
+      all_->cycle.zero_gradients(t);
+      return true;
+    });
+  }
+
+  /// How many steps were skipped for gradients that were not finite.
+  std::size_t skipped_steps() const { return all_->cycle.skipped(); }
 
   /// What travels together, once the first step has made the plan.
   std::span<const bucket> buckets() const {
-    return plan_ ? std::span<const bucket>{plan_->buckets} : std::span<const bucket>{};
+    const bucket_plan* const plan = all_->cycle.buckets().plan();
+    return plan != nullptr ? std::span<const bucket>{plan->buckets} : std::span<const bucket>{};
   }
 
  private:
   using T = element_type;
   using op = typename Policy::op;
   static_assert(reduce_op<op>);
-
-  /// A parameter with its gradient, in whatever classes they come.
+  using target = detail::step_target;
   template <class P, class G>
-  struct pair {
-    P& parameter;
-    G& gradient;
+  using pair = detail::typed_parameter<Opt, T, P, G>;
 
-    static constexpr bool nullable() { return detail::nullable_tensor<G>; }
-    tensor_shape shape() const { return hvdlite::shape(parameter); }
-    bool pack(T* to, const tensor_shape& expected) const {
-      return pack_gradient(gradient, to, expected);
+  /// In one place, so that the wrapped optimizer, the op and the guards stay where they are.
+  struct everything {
+    Opt optimizer;
+    [[no_unique_address]] op reduction{};
+    detail::update_cycle cycle;
+    std::vector<std::unique_ptr<detail::parameter>> entries;
+    detail::name_list names;                            // of entries
+    detail::name_list names_given, names_of_gradients;  // of what is handed in
+
+    everything(Opt&& wrapped, const distributed_options& options,
+               detail::gradient_buckets::runner run, std::size_t ordinal, int rank, int size)
+        : optimizer{std::move(wrapped)},
+          cycle{
+              {std::move(run),
+               prototype(),
+               {(std::min)(options.first_bucket_bytes, options.bucket_bytes), options.bucket_bytes},
+               detail::optimizer_text(ordinal, options.name)},
+              detail::checked({.passes = options.backward_passes_per_step,
+                               .what = options.accumulate,
+                               .skip_nonfinite = options.skip_nonfinite,
+                               .averages = std::same_as<op, average>,
+                               .rank = rank,
+                               .size = size,
+                               .kernels = detail::kernels_for_gradients<T>(),
+                               .refusal = [](const sample_count& samples) {
+                                 return detail::refusal<T, op>({.samples = samples});
+                               }})} {}
+
+    operation prototype() const {
+      operation call = detail::reduction_call<T>(reduction, {}, {});
+      call.element_bytes = sizeof(T);
+      call.type = dtype_of<T>();
+      return call;
     }
+  };
 
-    /// Throws usage_error if the gradient cannot be this parameter's. One that is an expression has
-    /// no shape before it is evaluated.
-    void check() const {
-      if constexpr (!tensor_expression<G>)
-        hvdlite::with_value(gradient, [&](const auto& g) {
-          if constexpr (!tensor_expression<decltype(g)>) expect_fit(hvdlite::shape(g), shape());
+  template <class Params>
+  static constexpr bool expect_parameters() {
+    static_assert(!holding_optimizer<Opt>,
+                  "hvdlite: this optimizer holds its parameters: call this without any");
+    constexpr bool writable = detail::all_writable<std::remove_reference_t<Params>>();
+    static_assert(writable, "hvdlite: a parameter must be a writable tensor");
+    return !holding_optimizer<Opt> && writable && detail::expect_kept<Params>();
+  }
+
+  template <class Grads>
+  static constexpr bool expect_gradients() {
+    constexpr bool writable = detail::all_writable<std::remove_reference_t<Grads>, true>();
+    static_assert(writable,
+                  "hvdlite: the reduced gradients are written to the gradients: pass writable "
+                  "tensors, no const ones or expressions");
+    return writable && detail::expect_kept<Grads>();
+  }
+
+  static void collect_names(auto& set, detail::name_list& names) {
+    names.clear();
+    hvdlite::for_each_tensor(set, [&](std::string_view name, auto&&) { names.add(name); });
+  }
+
+  /// f(target) for what was added, or is held.
+  template <class F>
+  bool on_own(F&& f) {
+    everything& all = *all_;
+    if constexpr (holding_optimizer<Opt>) {
+      decltype(auto) gradients = optimizer_traits<Opt>::gradients(all.optimizer);
+      collect_names(gradients, all.names_given);
+      const auto each = [&](detail::parameter_visitor visit) {
+        hvdlite::for_each_tensor(gradients, [&](std::string_view, auto& g) {
+          static_assert(writable_tensor<decltype(g)>,
+                        "hvdlite: the gradients of an optimizer that holds its parameters must be "
+                        "writable tensors");
+          visit(detail::gradient_only<T, std::remove_reference_t<decltype(g)>>{g});
         });
+      };
+      return f({each, all.names_given, &all.optimizer, [](void* optimizer) {
+                  optimizer_traits<Opt>::step(*static_cast<Opt*>(optimizer));
+                }});
+    } else {
+      const auto each = [&](detail::parameter_visitor visit) {
+        for (const auto& e : all.entries) visit(*e);
+      };
+      return f({each, all.names, &all.optimizer});
     }
+  }
 
-    /// With the gradient as it is.
-    void update_alone(Opt& optimizer, std::size_t index) const {
-      hvdlite::with_value(gradient, [&](const auto& g) {
-        expect_element(g);
-        const tensor_shape wanted = shape();
-        expect_fit(hvdlite::shape(g), wanted);
-        if constexpr (by_span<decltype(g)>) {
-          const auto memory = detail::contiguous_of(g);
-          if (same_order(memory.shape(), wanted))
-            return update_span(optimizer, index, reinterpret_cast<const T*>(memory.read()));
-          const auto turned = std::make_unique_for_overwrite<T[]>(wanted.count());
-          pack_gradient(g, turned.get(), wanted);
-          update_span(optimizer, index, turned.get());
-        } else {
-          update_tensor(optimizer, index, g);
-        }
+  /// f(target) for what is handed in. Pairs go by position, so that the name of a gradient that
+  /// has one must be its parameter's.
+  template <class F>
+  bool on_pairs(auto& params, auto& grads, F&& f) {
+    everything& all = *all_;
+    collect_names(params, all.names_given);
+    collect_names(grads, all.names_of_gradients);
+    const detail::text wrong = detail::pairing_text(all.names_given, all.names_of_gradients);
+    if (!wrong.empty()) all.cycle.refuse({wrong});
+    const auto each = [&](detail::parameter_visitor visit) {
+      hvdlite::for_each_pair(params, grads, [&](auto& p, auto& g) {
+        visit(
+            pair<std::remove_reference_t<decltype(p)>, std::remove_reference_t<decltype(g)>>{p, g});
       });
-    }
-
-    /// With the reduced gradient, in the parameter's memory order.
-    void update(Opt& optimizer, std::size_t index, const T* reduced) const {
-      if constexpr (by_span<P>) {
-        update_span(optimizer, index, reduced);
-      } else {  // this optimizer wants a tensor of its own kind: one like the parameter
-        auto g = owning_copy(parameter);
-        const auto memory = detail::contiguous_of(g);
-        if (memory.count() != 0) {
-          if (memory.read() == detail::contiguous_of(parameter).read())
-            detail::fail<usage_error>(
-                {"the optimizer takes tensors, and a copy of a parameter shares its "
-                 "memory: add an evaluate() that copies to its hvdlite::tensor_traits, "
-                 "or let the optimizer take std::span"});
-          std::memcpy(memory.write(), reduced, memory.count() * sizeof(T));
-        }
-        update_tensor(optimizer, index, g);
-      }
-    }
-
-   private:
-    static constexpr bool by_address = requires(Opt& o, std::span<T> p, std::span<const T> g) {
-      o.step(p, g);
-    } && !requires(Opt& o, std::size_t i, std::span<T> p, std::span<const T> g) {
-      o.update(i, p, g);
     };
-
-    /// Spans go to an optimizer that takes nothing else, and where the parameter is as good as one:
-    /// but not without an index, since such an optimizer knows a parameter by its address.
-    template <class Gradient>
-    static constexpr bool by_span =
-        span_optimizer<Opt, T> &&
-        (!tensor_optimizer<Opt, P, std::remove_cvref_t<Gradient>> || std::is_array_v<P> ||
-         (std::convertible_to<P&, std::span<T>> && (borrowed_tensor<P> || !by_address)));
-
-    void update_span(Opt& optimizer, std::size_t index, const T* g) const {
-      expect_element(parameter);
-      const auto memory = detail::contiguous_of(parameter);
-      std::span<T> p{reinterpret_cast<T*>(memory.write()), memory.count()};
-      optimizer_traits<Opt>::update(optimizer, index, p, std::span<const T>{g, memory.count()});
-      memory.write_back();
-    }
-
-    void update_tensor(Opt& optimizer, std::size_t index, const auto& g) const {
-      using Gradient = std::remove_cvref_t<decltype(g)>;
-      static_assert(tensor_optimizer<Opt, P, Gradient>,
-                    "hvdlite: the wrapped optimizer has no update(index, parameter, gradient) or "
-                    "step(parameter, gradient) for these types; see hvdlite::optimizer_traits");
-      optimizer_traits<Opt>::update(optimizer, index, parameter, g);
-    }
-
-    static auto owning_copy(const auto& p) {
-      using Bare = std::remove_cvref_t<decltype(p)>;
-      if constexpr (requires { detail::traits_of<Bare>::evaluate(p); }) {
-        return detail::traits_of<Bare>::evaluate(p);
-      } else {
-        static_assert(!borrowed_tensor<Bare>,
-                      "hvdlite: the wrapped optimizer takes tensors, and this parameter is a view "
-                      "without a tensor_traits::evaluate that copies it");
-        return Bare{p};
-      }
-    }
-  };
-
-  /// A pair that is remembered.
-  struct entry {
-    explicit entry(std::string n) : name{std::move(n)} {}
-    virtual ~entry() = default;
-    virtual bool nullable() const = 0;
-    virtual tensor_shape shape() const = 0;
-    virtual bool pack(T* to, const tensor_shape& expected) const = 0;
-    virtual void check() const = 0;
-    virtual void update_alone(Opt& optimizer, std::size_t index) const = 0;
-    virtual void update(Opt& optimizer, std::size_t index, const T* reduced) const = 0;
-    std::string name;
-  };
-  template <class P, class G>
-  struct typed_entry final : entry {
-    typed_entry(std::string n, P& p, G& g) : entry{std::move(n)}, both{p, g} {}
-    bool nullable() const override { return both.nullable(); }
-    tensor_shape shape() const override { return both.shape(); }
-    bool pack(T* to, const tensor_shape& expected) const override {
-      return both.pack(to, expected);
-    }
-    void check() const override { both.check(); }
-    void update_alone(Opt& o, std::size_t i) const override { both.update_alone(o, i); }
-    void update(Opt& o, std::size_t i, const T* reduced) const override {
-      both.update(o, i, reduced);
-    }
-    pair<P, G> both;
-  };
-
-  static void expect_element(const auto& x) {
-    static_assert(
-        std::same_as<element_of<decltype(x)>, T>,
-        "hvdlite: a parameter or gradient has another element type than the Tensor of this "
-        "DistributedOptimizer");
+    return f({each, all.names_given, &all.optimizer});
   }
 
-  /// Names, as the items of maps have them, stay as in the first step; pairs go by position, so
-  /// that a gradient's must be its parameter's.
-  void expect_names(auto& params, auto& grads) {
-    if (names_.empty())
-      hvdlite::for_each_tensor(params,
-                               [&](std::string_view name, auto&&) { names_.emplace_back(name); });
-    std::size_t index = 0;
-    hvdlite::for_each_tensor(params, [&](std::string_view name, auto&&) {
-      if (index < names_.size() && name != names_[index])
-        refuse(detail::text({"parameter ", index, " is '", name, "', and was '", names_[index],
-                             "' in the first step; make a new optimizer for it"}));
-      ++index;
+  double clip_own(detail::gradient_change how, double limit) {
+    double result = 0;
+    on_own([&](const target& t) {
+      result = clip_each(t.each, how, limit);
+      return true;
     });
-    index = 0;
-    hvdlite::for_each_tensor(grads, [&](std::string_view name, auto&&) {
-      if (index < names_.size() && !name.empty() && !names_[index].empty() && name != names_[index])
-        refuse(detail::text({"gradient ", index, " is '", name, "', its parameter '", names_[index],
-                             "'; hand both over in one order"}));
-      ++index;
-    });
+    return result;
   }
 
-  static void expect_fit(const tensor_shape& gradient, const tensor_shape& parameter) {
-    if (!gradient.fits(parameter))
-      detail::fail<usage_error>({"the gradient is ", gradient.extents_text(), ", the parameter ",
-                                 parameter.extents_text()});
-  }
-
-  /// Whether the i-th elements in memory stand for the same, given that the two fit.
-  static bool same_order(const tensor_shape& a, const tensor_shape& b) {
-    return a.ordered < 2 || (a.rank == b.rank && a.outermost_first == b.outermost_first);
-  }
-
-  /// The elements of `gradient` to `to`, in the memory order of the parameter, which is `expected`;
-  /// false if it is absent.
-  static bool pack_gradient(auto& gradient, T* to, const tensor_shape& expected) {
-    return hvdlite::with_value(gradient, [&](const auto& g) {
-      expect_element(g);
-      const auto memory = detail::contiguous_of(g);
-      expect_fit(memory.shape(), expected);
-      if (memory.count() == 0) return;
-      if (same_order(memory.shape(), expected)) {
-        std::memcpy(static_cast<void*>(to), memory.read(), memory.count() * sizeof(T));
-      } else {
-        if (memory.shape().rank != expected.rank)
-          detail::fail<usage_error>(
-              {"the gradient has another number of dimensions than the parameter, and "
-               "another memory order; store both alike"});
-        hvdlite::pack(
-            strided_buffer<const T>{reinterpret_cast<const T*>(memory.read()), memory.shape()}, to,
-            expected);
-      }
-    });
-  }
-
-  /// `for_each(visit)` calls visit(pair or entry) for each parameter, in order.
-  template <class ForEach>
-  void step_pairs(ForEach&& for_each, const step_options& options) {
-    if (size_ == 1) {
-      if (!takes_part(options)) return;
-      std::size_t index = 0;
-      try {
-        for_each([&](const auto& p) { p.check(), ++index; });  // all, before any changes
-      } catch (const usage_error& e) {
-        refuse(detail::text({parameter_text(index), ": ", e.what()}));
-      }
-      index = 0;
-      for_each([&](const auto& p) { p.update_alone(optimizer_, index++); });
-      return;
+  template <class Grads>
+  double clip_set(auto& grads, detail::gradient_change how, double limit) {
+    constexpr bool writable = detail::all_writable<std::remove_reference_t<Grads>, true>();
+    static_assert(writable, "hvdlite: clip writes to the gradients: pass writable tensors");
+    if constexpr (writable && detail::expect_kept<Grads>()) {
+      const auto each = [&](detail::parameter_visitor visit) {
+        hvdlite::for_each_tensor(grads, [&](std::string_view, auto& g) {
+          visit(detail::gradient_only<T, std::remove_reference_t<decltype(g)>>{g});
+        });
+      };
+      return clip_each(each, how, limit);
     }
-    gather_shapes([&](auto&& add) { for_each([&](const auto& p) { add(p.shape()); }); });
-    bool nullable = false;
-    fill(options, [&](auto&& next) {
-      for_each([&](const auto& p) {
-        nullable = nullable || p.nullable();
-        next([&](T* to, const tensor_shape& expected) { return p.pack(to, expected); });
-      });
-    });
-    if (nullable) share_presence();
-    if (!reduce_buckets(options)) return;
-    std::size_t index = 0;
-    for_each([&](const auto& p) {
-      if (!nullable || present_[index] != 0)
-        p.update(optimizer_, index, packed_.get() + plan_->offsets[index]);
-      ++index;
-    });
+    return 0;
   }
 
-  void step_holding(const step_options& options) {
-    if (size_ == 1) {
-      if (takes_part(options)) optimizer_traits<Opt>::step(optimizer_);
-      return;
-    }
-    decltype(auto) gradients = optimizer_traits<Opt>::gradients(optimizer_);
-    gather_shapes([&](auto&& add) {
-      hvdlite::for_each_tensor(gradients, [&](std::string_view, auto& g) {
-        static_assert(writable_tensor<decltype(g)>,
-                      "hvdlite: the gradients of an optimizer that holds its parameters must be "
-                      "writable tensors");
-        add(hvdlite::shape(g));
-      });
-    });
-    fill(options, [&](auto&& next) {
-      hvdlite::for_each_tensor(gradients, [&](std::string_view, auto& g) {
-        next([&](T* to, const tensor_shape& expected) { return pack_gradient(g, to, expected); });
-      });
-    });
-    if (!reduce_buckets(options)) return;
-    std::size_t index = 0;
-    hvdlite::for_each_tensor(gradients, [&](std::string_view, auto& g) {
-      const auto memory = detail::contiguous_of(g);
-      if (memory.count() != 0)
-        std::memcpy(memory.write(), packed_.get() + plan_->offsets[index],
-                    memory.count() * sizeof(T));
-      memory.write_back();
-      ++index;
-    });
-    optimizer_traits<Opt>::step(optimizer_);
+  double clip_each(const detail::parameter_source& each, detail::gradient_change how,
+                   double limit) {
+    static_assert(is_floating_v<T>, "hvdlite: clip needs floating-point elements");
+    return all_->cycle.clip(each, how, limit);
   }
 
-  /// In a world of one: whether to update at all.
-  bool takes_part(const step_options& options) const {
-    const detail::text wrong = detail::refusal<T, op>({.samples = options.samples});
-    if (!wrong.empty()) refuse(wrong);
-    return options.samples.value() != 0;
-  }
-
-  /// The parameters' shapes: at the first step they make the plan, on which all ranks agree; later
-  /// they must be the same.
-  template <class Visit>
-  void gather_shapes(Visit&& visit) {
-    std::vector<tensor_shape> shapes;
-    shapes.swap(shapes_scratch_);  // keeps its memory from step to step
-    shapes.clear();
-    visit([&](const tensor_shape& s) { shapes.push_back(s); });
-    shapes_scratch_.swap(shapes);
-    if (!plan_) return make_plan();
-    if (shapes_scratch_.size() != shapes_.size())
-      refuse(detail::text({"there are ", shapes_scratch_.size(), " parameters, and were ",
-                           shapes_.size(), " in the first step; make a new optimizer for them"}));
-    for (std::size_t i = 0; i < shapes_.size(); ++i)
-      if (shapes_scratch_[i] != shapes_[i])
-        refuse(detail::text({parameter_text(i), " is ", shapes_scratch_[i].extents_text(),
-                             ", and was ", shapes_[i].extents_text(),
-                             " in the first step; make a new optimizer for it"}));
-  }
-
-  HVDLITE_COLD void make_plan() {
-    detail::text words({shapes_scratch_.size(), " parameters in buckets of ", limits_.first,
-                        " and ", limits_.others, " bytes:"});
-    detail::fingerprint_hash all;
-    std::vector<std::size_t> counts;
-    for (std::size_t i = 0; i < shapes_scratch_.size(); ++i) {
-      const tensor_shape& s = shapes_scratch_[i];
-      const std::string_view name = name_of(i);
-      const detail::text one({" ", name, name.empty() ? "" : " ", s.extents_text()});
-      all.add(one);
-      all.add(s.order_text());
-      if (words.size() < 400) words += one;
-      counts.push_back(s.count());
-    }
-    words.add({", fingerprint ", all.value()});
-    operation call;  // all ranks meet, with the plan as the name that they compare
-    call.verb = verb::optimizer_step;
-    call.name = words;
-    run_(call);
-    plan_.emplace(counts, sizeof(T), limits_);
-    shapes_ = shapes_scratch_;
-    packed_ = std::make_unique_for_overwrite<T[]>(plan_->total);
-    present_.resize(counts.size());
-    for (const bucket& b : plan_->buckets)
-      bucket_names_.emplace_back(
-          detail::text({"gradients of parameters ", b.first_parameter, " to ", b.last_parameter}));
-  }
-
-  /// Empty if it has none.
-  std::string_view name_of(std::size_t index) const {
-    if (index < entries_.size()) return entries_[index]->name;
-    return index < names_.size() ? std::string_view{names_[index]} : std::string_view{};
-  }
-
-  /// "parameter 3", and its name if it has one.
-  detail::text parameter_text(std::size_t index) const {
-    detail::text words({"parameter ", index});
-    if (!name_of(index).empty()) words.add({" ('", name_of(index), "')"});
-    return words;
-  }
-
-  /// Packs all gradients. `visit(next)` calls next(pack) for each, pack(to, shape) tells whether it
-  /// was there. Absent ones are zeros; with 0 samples none is read.
-  template <class Visit>
-  void fill(const step_options& options, Visit&& visit) {
-    const bool reads = options.samples.value() != 0;
-    std::size_t index = 0;
-    try {
-      visit([&](auto&& pack) {
-        T* const to = packed_.get() + plan_->offsets[index];
-        const bool present = reads && pack(to, shapes_[index]);
-        if (reads && !present) std::fill_n(to, shapes_[index].count(), T{});
-        present_[index++] = present ? 1 : 0;
-      });
-    } catch (const usage_error& e) {
-      refuse(detail::text({parameter_text(index), ": ", e.what()}));
-    }
-  }
-
-  /// Which parameters have a gradient on any rank.
-  void share_presence() {
-    const logical_or either;
-    operation call =
-        detail::reduction_call<std::uint8_t>(either, {.name = "gradients that are present"}, {});
-    describe(call, present_.data(), present_.size());
-    run_(call);
-  }
-
-  /// False if no rank had any samples: the gradients are not to be used.
-  bool reduce_buckets(const step_options& options) {
-    const detail::text wrong = detail::refusal<T, op>({.samples = options.samples});
-    bool reduced = true;
-    for (std::size_t b = 0; b < plan_->buckets.size(); ++b) {
-      const allreduce_options with{.name = bucket_names_[b], .samples = options.samples};
-      operation call = detail::reduction_call<T>(op_, with, wrong);
-      describe(call, packed_.get() + plan_->buckets[b].begin, plan_->buckets[b].count);
-      reduced = run_(call).written && reduced;
-    }
-    return reduced;
-  }
-
-  template <class E>
-  static void describe(operation& call, E* memory, std::size_t count) {
-    call.count = count;
-    call.element_bytes = sizeof(E);
-    call.type = dtype_of<E>();
-    call.shape = tensor_shape::vector(count);
-    call.out = reinterpret_cast<std::byte*>(memory);
-    call.in = call.out;
-  }
-
-  /// Throws a usage_error, and tells the other ranks, which are in the same step.
-  [[noreturn]] HVDLITE_COLD void refuse(std::string_view why) const {
-    operation call;
-    call.verb = verb::optimizer_step;
-    call.refused = why;
-    run_(call);
-    detail::fail<usage_error>({why});  // not reached: a refused call throws
-  }
-
-  Opt optimizer_;
-  [[no_unique_address]] op op_{};
-  bucket_limits limits_;
-  int size_;
-  std::function<outcome(const operation&)> run_;  // on the communicator, whatever its backends
-  std::vector<std::unique_ptr<entry>> entries_;
-  std::vector<std::string> names_;  // of parameters that are handed in
-
-  std::optional<bucket_plan> plan_;
-  std::vector<tensor_shape> shapes_, shapes_scratch_;
-  std::vector<std::string> bucket_names_;
-  std::unique_ptr<T[]> packed_;        // all gradients, in the plan's order
-  std::vector<std::uint8_t> present_;  // which of them are there
+  std::unique_ptr<everything> all_;
 };
 
 }  // namespace hvdlite

@@ -108,6 +108,42 @@ constexpr bool expect_kept() {
   return !lost;
 }
 
+/// Whether Check::holds<tensor&> for every tensor of a set. With `absent`, tensors may be absent,
+/// and what they would be counts.
+template <class Check, class X, bool absent>
+constexpr bool all_tensors() {
+  if constexpr (absent && nullable_tensor<X>) {
+    return all_tensors<Check, std::remove_reference_t<decltype(*std::declval<X&>())>, absent>();
+  } else if constexpr (leaf_tensor<X&>) {
+    return Check::template holds<X&>;
+  } else if constexpr (named_tensor<X>) {
+    return all_tensors<Check, std::remove_reference_t<decltype((std::declval<X&>().second))>,
+                       absent>();
+  } else if constexpr (tuple_like<X&>) {
+    return []<std::size_t... At>(std::index_sequence<At...>) {
+      return (
+          all_tensors<Check, std::remove_reference_t<decltype(std::get<At>(std::declval<X&>()))>,
+                      absent>() &&
+          ...);
+    }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<X>>>{});
+  } else if constexpr (iterable<X>) {
+    return all_tensors<Check,
+                       std::remove_reference_t<decltype(*iteration::first_of(std::declval<X&>()))>,
+                       absent>();
+  } else {
+    return true;  // for_each_tensor says what is wrong with it
+  }
+}
+
+struct is_writable {
+  template <class X>
+  static constexpr bool holds = writable_tensor<X>;
+};
+template <class X, bool absent = false>
+constexpr bool all_writable() {
+  return all_tensors<is_writable, X, absent>();
+}
+
 }  // namespace detail
 
 /// Calls f(name, tensor) for each tensor of `set`, in order. The name is empty where none is given.
