@@ -5,12 +5,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -248,6 +251,95 @@ TEST_CASE("checks off: the results are the same") {
         hvdlite::barrier(world);
       },
       {.environment = {{"HVDLITE_CHECKS", "off"}}});
+}
+
+/// Sums whose bits depend on their order: the tree's, from outside.
+template <class T>
+T in_tree_order(const std::vector<T>& leaves, std::size_t first, std::size_t n) {
+  if (n == 1) return leaves[first];
+  std::size_t left = 1;
+  while (2 * left < n) left *= 2;
+  const T a = in_tree_order(leaves, first, left);
+  const T b = in_tree_order(leaves, first + left, n - left);
+  return static_cast<T>(a + b);
+}
+
+template <class T>
+T value_of(int rank, std::size_t i) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<T>(i) * 77 + static_cast<T>(rank));
+  else
+    return static_cast<T>(1) / static_cast<T>(3 + i % 101 + 7 * static_cast<std::size_t>(rank)) *
+           static_cast<T>(rank % 2 == 0 ? 1e6 : 1);
+}
+
+template <class T>
+void check_bits(const world_type& world, std::size_t count) {
+  const auto n = static_cast<std::size_t>(world.size());
+  std::vector<T> mine(count), sums(count), means(count), scaled(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    mine[i] = value_of<T>(world.rank(), i);
+    std::vector<T> leaves;
+    for (int r = 0; r < world.size(); ++r) leaves.push_back(value_of<T>(r, i));
+    sums[i] = in_tree_order(leaves, 0, n);
+    means[i] = static_cast<T>(sums[i] / static_cast<T>(n));
+    scaled[i] = static_cast<T>(sums[i] * static_cast<T>(2));
+  }
+  std::vector<T> x = mine, y(count);
+  hvdlite::allreduce(world, x, hvdlite::sum{});
+  CHECK(x == sums);
+  hvdlite::allreduce(world, mine, y, hvdlite::sum{});  // out of place
+  CHECK(y == sums);
+  if constexpr (!std::is_integral_v<T>) {
+    x = mine;
+    hvdlite::allreduce(world, x);
+    CHECK(x == means);
+    x = mine;
+    hvdlite::allreduce(world, x, hvdlite::sum{}, {.postscale = 2});
+    CHECK(x == scaled);
+    x = mine;
+    hvdlite::allreduce(world, x, {.samples = 3});
+    CHECK(x == means);
+  }
+  // Memory of no alignment.
+  std::vector<std::byte> bytes(count * sizeof(T) + 1);
+  std::memcpy(bytes.data() + 1, mine.data(), count * sizeof(T));
+  hvdlite::operation call;
+  call.verb = hvdlite::verb::allreduce;
+  const hvdlite::sum op;
+  call.kernels = &hvdlite::kernels_of<T, hvdlite::sum>;
+  call.adds = true;
+  call.op_name = op.name;
+  call.count = count;
+  call.element_bytes = sizeof(T);
+  call.type = hvdlite::dtype_of<T>();
+  call.in = call.out = bytes.data() + 1;
+  call.shape = hvdlite::tensor_shape::vector(count);
+  world.run(call, world_type::reducing<T, hvdlite::host_space, hvdlite::sum>);
+  std::memcpy(x.data(), bytes.data() + 1, count * sizeof(T));
+  CHECK(x == sums);
+}
+
+TEST_CASE("checks on and off: the bits are the tree's, in place or not, aligned or not") {
+  for (const char* checks : {"on", "off"})
+    for (const char* chunk : {"64", "524288"})
+      on_every_world(
+          [&](const world_type& world) {
+            INFO("checks ", checks, ", chunks of ", chunk);
+            for (const std::size_t count : {1u, 5u, 300u, 1025u, 40'000u}) {
+              if (count * 8 > 8192 && chunk[0] == '6') continue;
+              check_bits<float>(world, count);
+              check_bits<double>(world, count);
+              check_bits<std::int32_t>(world, count);
+              check_bits<std::int64_t>(world, count);
+              check_bits<std::uint16_t>(world, count);
+            }
+          },
+          {.environment = {{"HVDLITE_CHECKS", checks}, {"HVDLITE_CHUNK_BYTES", chunk}}});
+  // More than one call of MPI's: at most 1024 times so many elements each.
+  on_every_world(
+      [](const world_type& world) { check_bits<float>(world, 9000); },
+      {.most = 3, .environment = {{"HVDLITE_CHECKS", "off"}, {"HVDLITE_CHUNK_BYTES", "4"}}});
 }
 
 TEST_CASE("events: the last calls, with name, element, count, order and outcome") {

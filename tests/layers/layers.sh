@@ -18,8 +18,8 @@ BEGIN {
 
   # Who may include which third party; what is not listed may be included by nobody.
   allow("^(Eigen|unsupported)/", "tensor/eigen")
-  allow("^mpi(-ext)?\\.h$", "comm/mpi")
-  allow("^boost/(mpi|serialization|archive)", "comm/mpi|collective/object|train/checkpoint")
+  allow("^mpi(-ext)?\\.h$", "comm/mpi_channel")
+  allow("^boost/(mpi|serialization|archive)", "comm/mpi_channel|collective/object|train/checkpoint")
   allow("^boost/(asio|process)", "job/[a-z_]+")
   allow("^nccl", "comm/nccl")
   allow("^(cuda|cub/|thrust/)", "tensor/cuda|comm/nccl|comm/staged|ops/kernels")

@@ -59,3 +59,20 @@ TEST_CASE("values over MPI") {
     }
   }
 }
+
+TEST_CASE("the order of a sum over MPI, without checks, too") {
+  for (const char* checks : {"on", "off"}) {
+    setenv("HVDLITE_CHECKS", checks, 1);
+    const hvdlite::Environment environment;
+    const auto world = environment.world();
+    if (world.size() != 3) continue;
+    // (1e8 + 1) - 1e8 is not what 1 + (1e8 - 1e8) is.
+    const float mine[] = {1e8f, 1.0f, -1e8f};
+    for (const std::size_t count : {1u, 2000u, 20011u}) {
+      floats x(count, mine[world.rank()]);
+      hvdlite::allreduce(world, x, hvdlite::sum{});
+      CHECK(x == floats(count, (1e8f + 1.0f) - 1e8f));
+    }
+  }
+  unsetenv("HVDLITE_CHECKS");
+}

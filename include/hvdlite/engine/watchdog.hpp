@@ -70,7 +70,7 @@ class watchdog {
     }
   }
 
-  static constexpr clock::duration between_looks = std::chrono::milliseconds{30};
+  static constexpr clock::duration between_looks = std::chrono::milliseconds{15};
 
   const placement& where_;
   checker& check_;
