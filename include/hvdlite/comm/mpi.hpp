@@ -128,8 +128,8 @@ class mpi {
     if (op.reduces()) {
       const std::size_t bytes =
           ranks() * (std::min)(per_piece_, (std::max)(slice, std::size_t{1})) * element;
-      for (window& w : windows_)
-        if (w.staging.size() < bytes) w.staging.resize_for_overwrite(bytes);
+      for (std::size_t i = 0; i < in_flight_ && i < pieces_; ++i)
+        if (windows_[i].staging.size() < bytes) windows_[i].staging.resize_for_overwrite(bytes);
     }
     return request{0};
   }
