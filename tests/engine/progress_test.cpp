@@ -138,6 +138,29 @@ TEST_CASE("lost: a rank that throws is named with its reason, and launch rethrow
   }
 }
 
+TEST_CASE("lost: the first of a chain is named, not who left because of it") {
+  std::string text;
+  std::vector<world_type> parts(3);  // that outlive the exceptions
+  const auto run = [&] {
+    hvdlite::launch(3, [&](const world_type& world) {
+      parts[static_cast<std::size_t>(world.rank())] = world.split(0);
+      if (world.rank() == 2) throw std::domain_error{"the data set is empty"};
+      if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+      float x = 1;
+      try {
+        hvdlite::allreduce(world.rank() == 0 ? parts[0] : world, x);
+      } catch (const hvdlite::peer_lost_error& e) {
+        if (world.rank() == 0) text = e.what();
+        throw;
+      }
+    });
+  };
+  CHECK(message_of<std::domain_error>(run) == "the data set is empty");
+  CHECK(lacking(text, {"rank 0 of 3): rank 2 is lost: it threw: the data set is empty",
+                       "rank 1 left for that"}) == "");
+  CHECK(text.find("rank 1 is lost") == std::string::npos);
+}
+
 TEST_CASE("lost: a rank that returns early is named, and later calls fail at once") {
   on_every_world(
       [](const world_type& world) {

@@ -475,10 +475,18 @@ class endpoint {
                " gave up on this call after its deadline; see that every rank makes it in time, or "
                "raise HVDLITE_TIMEOUT"});
     detail::text words = prefix(op);
-    if (gone >= 0)
-      words.add({"rank ", gone, " is lost: ", check_.reason_of(gone), " (", when, ")"});
-    else
+    if (gone < 0) {
       words.add({"a rank left (", when, ")"});
+    } else {
+      // One that left since it had lost another is not the cause: the last in its sentence is.
+      const std::string_view reason = check_.reason_of(gone);
+      const std::size_t verb = reason.rfind(" is lost: ");
+      const std::size_t cause = verb == reason.npos ? verb : reason.rfind("rank ", verb);
+      if (cause == reason.npos)
+        words.add({"rank ", gone, " is lost: ", reason, " (", when, ")"});
+      else
+        words.add({reason.substr(cause), "; rank ", gone, " left for that (", when, ")"});
+    }
     lose(words);
     throw peer_lost_error{words};
   }
