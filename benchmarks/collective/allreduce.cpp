@@ -66,8 +66,8 @@ int main(int argc, char** argv) {
            MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
                          MPI_COMM_WORLD);
          }},
-        {"hvdlite, checks off", [&] { hvdlite::allreduce(unchecked, x, hvdlite::sum{}); }},
-        {"hvdlite, checks on", [&] { hvdlite::allreduce(checked, x, hvdlite::sum{}); }},
+        {"hvdlite checks off", [&] { hvdlite::allreduce(unchecked, x, hvdlite::sum{}); }},
+        {"hvdlite checks on", [&] { hvdlite::allreduce(checked, x, hvdlite::sum{}); }},
     };
     const auto figures = hvdbench::contest(contestants, seconds);
     if (!talks) continue;
