@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -37,10 +36,26 @@ TEST_CASE("call_lock: one at a time") {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 5000; ++i) {
-        const std::lock_guard guard{lock};
+        const call_lock::guard guard{lock};
         ++count;
       }
     });
   for (auto& t : threads) t.join();
   CHECK(count == 20'000);
+}
+
+TEST_CASE("call_lock: a guard holds it while it lives, also when it ends by an exception") {
+  call_lock lock;
+  {
+    const call_lock::guard guard{lock};
+    CHECK(lock.held_by_this_thread());
+  }
+  CHECK_FALSE(lock.held_by_this_thread());
+  try {
+    const call_lock::guard guard{lock};
+    throw 1;
+  } catch (int) {
+  }
+  CHECK(lock.try_lock());
+  lock.unlock();
 }

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -16,7 +15,6 @@
 
 using hvdlite::check_level;
 using hvdlite::settings;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -71,8 +69,8 @@ TEST_CASE("defaults: checks on, warning after a minute, error after half an hour
   const only nothing{{}};
   for (const settings& s : {settings{}, settings::from_environment()}) {
     CHECK(s.checks == check_level::on);
-    CHECK(s.stall_warning == 60s);
-    CHECK(s.timeout == 30min);
+    CHECK(s.stall_warning == 60);
+    CHECK(s.timeout == 1800);
     CHECK(s.chunk_bytes == 512 * 1024);
   }
 }
@@ -80,15 +78,15 @@ TEST_CASE("defaults: checks on, warning after a minute, error after half an hour
 TEST_CASE("each variable sets its own value and no other") {
   CHECK(with("HVDLITE_CHECKS", "off").checks == check_level::off);
   CHECK(with("HVDLITE_CHECKS", "on").checks == check_level::on);
-  CHECK(with("HVDLITE_STALL_WARNING", "5").stall_warning == 5s);
-  CHECK(with("HVDLITE_STALL_WARNING", "5").timeout == 30min);
-  CHECK(with("HVDLITE_TIMEOUT", "7").timeout == 7s);
-  CHECK(with("HVDLITE_TIMEOUT", "7").stall_warning == 60s);
+  CHECK(with("HVDLITE_STALL_WARNING", "5").stall_warning == 5);
+  CHECK(with("HVDLITE_STALL_WARNING", "5").timeout == 1800);
+  CHECK(with("HVDLITE_TIMEOUT", "7").timeout == 7);
+  CHECK(with("HVDLITE_TIMEOUT", "7").stall_warning == 60);
   CHECK(with("HVDLITE_CHUNK_BYTES", "4096").chunk_bytes == 4096);
   CHECK(with("HVDLITE_CHUNK_BYTES", "1").chunk_bytes == 1);
   CHECK(with("HVDLITE_CHUNK_BYTES", "1073741824").chunk_bytes == std::size_t{1} << 30);
   for (const char* level : {"error", "warning", "info"})
-    CHECK(with("HVDLITE_LOG_LEVEL", level).timeout == 30min);
+    CHECK(with("HVDLITE_LOG_LEVEL", level).timeout == 1800);
 
   const only all{{{"HVDLITE_CHECKS", "off"},
                   {"HVDLITE_STALL_WARNING", "1"},
@@ -97,19 +95,18 @@ TEST_CASE("each variable sets its own value and no other") {
                   {"HVDLITE_LOG_LEVEL", "info"}}};
   const settings s = settings::from_environment();
   CHECK(s.checks == check_level::off);
-  CHECK(s.stall_warning == 1s);
-  CHECK(s.timeout == 2s);
+  CHECK(s.stall_warning == 1);
+  CHECK(s.timeout == 2);
   CHECK(s.chunk_bytes == 3);
 }
 
 TEST_CASE("seconds may be fractions, zero, and longer than anybody waits") {
-  CHECK(with("HVDLITE_TIMEOUT", "0").timeout == 0s);
-  CHECK(with("HVDLITE_TIMEOUT", "0.25").timeout == 250ms);
-  CHECK(with("HVDLITE_TIMEOUT", ".5").timeout == 500ms);
-  CHECK(with("HVDLITE_TIMEOUT", "1e2").timeout == 100s);
-  CHECK(with("HVDLITE_TIMEOUT", "1e-9").timeout == 1ns);
-  CHECK(with("HVDLITE_STALL_WARNING", "1e300").stall_warning > std::chrono::hours{24 * 365 * 99});
-  CHECK(with("HVDLITE_STALL_WARNING", "1e300").stall_warning <= std::chrono::hours{24 * 366 * 100});
+  CHECK(with("HVDLITE_TIMEOUT", "0").timeout == 0);
+  CHECK(with("HVDLITE_TIMEOUT", "0.25").timeout == 0.25);
+  CHECK(with("HVDLITE_TIMEOUT", ".5").timeout == 0.5);
+  CHECK(with("HVDLITE_TIMEOUT", "1e2").timeout == 100);
+  CHECK(with("HVDLITE_TIMEOUT", "1e-9").timeout == 1e-9);
+  CHECK(with("HVDLITE_STALL_WARNING", "1e300").stall_warning == 1e300);
 }
 
 TEST_CASE("what cannot be read is refused with variable and value") {
@@ -150,7 +147,7 @@ TEST_CASE("an unknown variable is refused by name, with those that there are") {
       CHECK(contains(text, known));
   }
   // Not ours: somebody else's, or one that only looks alike.
-  CHECK(with("XHVDLITE_TIMEOUT", "nonsense").timeout == 30min);
-  CHECK(with("HVDLITE", "nonsense").timeout == 30min);
-  CHECK(with("HVDLITEX", "nonsense").timeout == 30min);
+  CHECK(with("XHVDLITE_TIMEOUT", "nonsense").timeout == 1800);
+  CHECK(with("HVDLITE", "nonsense").timeout == 1800);
+  CHECK(with("HVDLITEX", "nonsense").timeout == 1800);
 }

@@ -512,7 +512,7 @@ TEST_CASE(
         threads.emplace_back([&, r] {
           const auto life = std::make_shared<hvdlite::lifetime>();
           hvdlite::settings set;
-          set.timeout = std::chrono::seconds{30};
+          set.timeout = 30;
           const comm_type comm{std::make_unique<hvdlite::thread_channel>(hub, r), set, life};
           std::vector<float> x(100'000, 1.0f);
           const auto call = [&] { hvdlite::allreduce(comm, x, {.name = "w"}); };
@@ -557,7 +557,7 @@ void on_observed_ranks(double timeout, const Body& body) {
     threads.emplace_back([&, r] {
       const auto life = std::make_shared<hvdlite::lifetime>();
       hvdlite::settings set;
-      set.timeout = hvdlite::from_seconds(timeout);
+      set.timeout = timeout;
       const hvdlite::Communicator<hvdlite::local> comm{std::make_unique<observed_channel>(hub, r),
                                                        set, life};
       body(r, comm);

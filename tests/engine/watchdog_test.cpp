@@ -25,8 +25,8 @@ void sleep_for(double seconds) {
 TEST_CASE("watchdog: counts from its first look; a warning, then the end") {
   alone a;
   hvdlite::settings set;
-  set.stall_warning = hvdlite::from_seconds(0.05);
-  set.timeout = hvdlite::from_seconds(0.12);
+  set.stall_warning = 0.05;
+  set.timeout = 0.12;
   watchdog dog{set, a.where, a.check};
   sleep_for(0.2);
   CHECK(dog.look() == watchdog::quiet);
@@ -43,8 +43,8 @@ TEST_CASE("watchdog: counts from its first look; a warning, then the end") {
 TEST_CASE("watchdog: limits of 0 are none") {
   alone a;
   hvdlite::settings set;
-  set.stall_warning = {};
-  set.timeout = {};
+  set.stall_warning = 0;
+  set.timeout = 0;
   watchdog dog{set, a.where, a.check};
   CHECK(dog.look() == watchdog::quiet);
   sleep_for(0.05);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <hvdlite/trace/event.hpp>
 
@@ -82,7 +83,7 @@ TEST_CASE("each event is taken once, and the last ones only") {
   };
   const auto taken = [&](std::size_t most) {
     std::vector<std::uint64_t> all;
-    ring.take_new(most, [&](const hvdlite::event& e) { all.push_back(e.sequence); });
+    while (const hvdlite::event* const e = ring.take_next(most)) all.push_back(e->sequence);
     return all;
   };
   CHECK(taken(8).empty());
@@ -94,4 +95,17 @@ TEST_CASE("each event is taken once, and the last ones only") {
   add(100);
   CHECK(taken(2) == std::vector<std::uint64_t>{104, 105});
   CHECK(taken(8).empty());
+}
+
+TEST_CASE("an event in words: the call, how it went, and how long ago") {
+  event_ring ring;
+  auto& done = ring.begin("allreduce", "fc1.weight", dtype::f32, 4096, 41, 1'000'000);
+  event_ring::end(done, event_state::done, 13'500'000);
+  CHECK(std::string{hvdlite::detail::event_text(done, 2, 8, 13'640'000)} ==
+        "trace: call 41, allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): done in 12.5 ms, 0.1 ms "
+        "ago");
+  auto& failed = ring.begin("barrier", "", dtype::none, 0, 42, 0);
+  event_ring::end(failed, event_state::failed, 0);
+  CHECK(std::string{hvdlite::detail::event_text(failed, 0, 1, 0)} ==
+        "trace: call 42, barrier (rank 0 of 1): failed after 0 ms, 0 ms ago");
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +49,7 @@ HVDLITE_COLD inline std::uint32_t new_epoch() {
   // The clock and an address that the system randomises: enough to keep processes apart.
   static std::atomic<std::uint32_t> next{[] {
     fingerprint_hash hash;
-    hash.add(static_cast<std::uint64_t>(clock::now().time_since_epoch().count()));
+    hash.add(static_cast<std::uint64_t>(clock::now()));
     hash.add(static_cast<std::uint64_t>(getpid()));
     return static_cast<std::uint32_t>(hash.value());
   }()};

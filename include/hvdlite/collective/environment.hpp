@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -120,7 +119,7 @@ HVDLITE_EXPORT HVDLITE_COLD inline void on_terminate() {
     const text words = current_words();
     log(log_level::error, the_process().world.rank(), words);
     the_process().life->tell_the_end(words);
-    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    clock::sleep_for(200'000'000);
   }
   if (the_process().before != nullptr) the_process().before();
   std::abort();
@@ -133,7 +132,7 @@ HVDLITE_COLD inline int end_job(int rank, const char* what, bool forked) {
   the_process().life->end(text({"it threw: ", what}), "this rank has failed");
 #if HVDLITE_WITH_MPI
   if (mpi_session::running()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    clock::sleep_for(200'000'000);
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 #endif

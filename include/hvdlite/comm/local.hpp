@@ -5,18 +5,18 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/comm/segment.hpp>
+#include <hvdlite/core/call_lock.hpp>
+#include <hvdlite/core/clock.hpp>
 
 namespace hvdlite {
 
@@ -30,10 +30,9 @@ struct thread_hub {
   list<int> nodes;
   segment shared;
 
-  // The start-up exchange: rare, so a lock serves. A rank that is late to take one round's bytes
-  // finds them while others give those of the next: rounds take turns.
-  std::mutex mutex;
-  std::condition_variable changed;
+  // The start-up exchange: rare, so a lock and a look now and then serve. A rank that is late to
+  // take one round's bytes finds them while others give those of the next: rounds take turns.
+  call_lock lock;
   list<std::byte> contributions[2];
   std::size_t arrived = 0;
   std::uint64_t round = 0;
@@ -49,25 +48,28 @@ class thread_channel : public channel {
       : hub_{std::move(hub)}, rank_{rank} {}
 
   HVDLITE_COLD void exchange(const void* mine, std::size_t bytes, void* all) override {
-    std::unique_lock lock{hub_->mutex};
-    // A rank that left, or threw below, counts in no round any more: a round ends for all or none.
-    if (!hub_->lost.empty()) throw peer_lost_error{hub_->lost};
-    const std::uint64_t round = hub_->round;
-    auto& given = hub_->contributions[round % 2];
     const std::size_t n = hub_->nodes.size();
-    given.resize_for_overwrite(n * bytes);
-    if (bytes != 0)
-      std::memcpy(given.data() + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
-    if (++hub_->arrived == n) {
-      hub_->arrived = 0;
-      ++hub_->round;
-      hub_->changed.notify_all();
-    } else {
-      while (hub_->round == round && hub_->lost.empty()) hub_->changed.wait(lock);
-      if (hub_->round == round) throw peer_lost_error{hub_->lost};
+    std::uint64_t round;
+    {
+      const detail::call_lock::guard lock{hub_->lock};
+      expect_all();
+      round = hub_->round;
+      auto& given = hub_->contributions[round % 2];
+      given.resize_for_overwrite(n * bytes);
+      if (bytes != 0)
+        std::memcpy(given.data() + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
+      if (++hub_->arrived == n) {
+        hub_->arrived = 0;
+        ++hub_->round;
+      }
     }
-    // `given` is used again in the round after the next, which this rank has to join before.
-    if (bytes != 0) std::memcpy(all, given.data(), n * bytes);
+    for (backoff wait{0};; wait.pause()) {
+      const detail::call_lock::guard lock{hub_->lock};
+      if (hub_->round != round) break;
+      expect_all();
+    }
+    // Used again in the round after the next, which this rank has to join before.
+    if (bytes != 0) std::memcpy(all, hub_->contributions[round % 2].data(), n * bytes);
   }
 
   HVDLITE_COLD std::unique_ptr<channel> split(int color, int key) override {
@@ -116,14 +118,18 @@ class thread_channel : public channel {
   int node_of(int rank) const override { return hub_->nodes[static_cast<std::size_t>(rank)]; }
 
   void leave(std::string_view why) noexcept override {
-    const std::lock_guard lock{hub_->mutex};
+    const detail::call_lock::guard lock{hub_->lock};
     if (hub_->lost.empty()) hub_->lost = why;
-    hub_->changed.notify_all();
   }
 
   const std::shared_ptr<detail::thread_hub>& hub() const { return hub_; }
 
  private:
+  /// A rank that left, or threw here, counts in no round any more: a round ends for all or none.
+  void expect_all() const {
+    if (!hub_->lost.empty()) throw peer_lost_error{hub_->lost};
+  }
+
   std::shared_ptr<detail::thread_hub> hub_;
   int rank_;
 };
@@ -154,7 +160,7 @@ class local {
 
   bool post(int to, const message& m) { return hub_->shared.post(rank_, to, m); }
 
-  bool poll(int& from, message& m) {
+  HVDLITE_LEAN bool poll(int& from, message& m) {
     for (int turn = 0; turn < size_; ++turn) {
       next_ = next_ + 1 == size_ ? 0 : next_ + 1;
       if (next_ == rank_) continue;
@@ -168,7 +174,7 @@ class local {
     return false;
   }
 
-  request start(const operation& op, const reduction_terms& terms) {
+  HVDLITE_LEAN request start(const operation& op, const reduction_terms& terms) {
     op_ = &op;
     terms_ = &terms;
     first_ = next_chunk_;
@@ -183,7 +189,7 @@ class local {
     return request{0};
   }
 
-  state progress(request& in_flight) {
+  HVDLITE_LEAN state progress(request& in_flight) {
     bool moved = true;
     while (moved && drained_ < chunks_) {
       moved = fill();
@@ -223,7 +229,7 @@ class local {
   }
 
   /// Own elements into the slot, once everybody has finished with what the slot held.
-  bool fill() {
+  HVDLITE_LEAN bool fill() {
     if (filled_ == chunks_) return false;
     const std::uint64_t chunk = first_ + filled_;
     if (chunk >= segment::buffers &&
@@ -242,7 +248,7 @@ class local {
   }
 
   /// The tree over all slots, for the own slice, into the result area (or, small, to the caller).
-  bool reduce() {
+  HVDLITE_LEAN bool reduce() {
     if (reduced_ == filled_) return false;
     const std::uint64_t chunk = first_ + reduced_;
     if (op_->verb == verb::broadcast) return take_broadcast(chunk);
@@ -271,7 +277,7 @@ class local {
     return true;
   }
 
-  bool take_broadcast(std::uint64_t chunk) {
+  HVDLITE_LEAN bool take_broadcast(std::uint64_t chunk) {
     const auto& root = hub_->shared.flags(op_->root);
     if (root.filled.load(std::memory_order_acquire) < chunk + 1) return false;
     const std::size_t bytes = elements_of(reduced_) * op_->element_bytes;
@@ -283,7 +289,7 @@ class local {
   }
 
   /// The result to the caller.
-  bool drain() {
+  HVDLITE_LEAN bool drain() {
     if (drained_ == reduced_) return false;
     const std::uint64_t chunk = first_ + drained_;
     if (!everyone_ && op_->reduces()) {
@@ -298,7 +304,7 @@ class local {
   }
 
   /// A rank that left before it did its part of this operation will never do it.
-  bool somebody_left() const {
+  HVDLITE_LEAN bool somebody_left() const {
     for (int r = 0; r < size_; ++r) {
       const auto& other = hub_->shared.flags(r);
       if (other.departed.load(std::memory_order_acquire) != 0 &&

@@ -85,7 +85,7 @@ class mpi {
     }
   }
 
-  bool post(int to, const message& m) {
+  HVDLITE_LEAN bool post(int to, const message& m) {
     outgoing* slot = free_slot();
     if (slot == nullptr) return false;
     slot->text = m;
@@ -95,7 +95,7 @@ class mpi {
     return true;
   }
 
-  bool poll(int& from, message& m) {
+  HVDLITE_LEAN bool poll(int& from, message& m) {
     if (!listening_) listen();  // MPI_Test takes an inactive request for a message that has come
     int came = 0;
     MPI_Status status;
@@ -108,7 +108,7 @@ class mpi {
     return true;
   }
 
-  request start(const operation& op, const reduction_terms& terms) {
+  HVDLITE_LEAN request start(const operation& op, const reduction_terms& terms) {
     op_ = &op;
     terms_ = &terms;
     started_ = finished_ = pieces_ = 0;
@@ -136,7 +136,7 @@ class mpi {
 
   /// Pieces are in flight side by side, but enter each of their stages in order: messages between
   /// two ranks with one tag then match in that order.
-  state progress(request& r) {
+  HVDLITE_LEAN state progress(request& r) {
     while (started_ < pieces_ && started_ - finished_ < in_flight_) {
       window& w = window_of(started_);
       w.stage = 1;
@@ -179,7 +179,7 @@ class mpi {
     }
   }
 
-  void enter() {
+  HVDLITE_LEAN void enter() {
     if (!may_block_ && detail::mpi_finalized()) detail::fail_finalized();
     if (thread_level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == main_thread_)
       return;
@@ -224,7 +224,7 @@ class mpi {
   /// MPI's type, if its own reduction serves: where nobody looks after ranks that do not come (it
   /// blocks), and a sum has one order. It has the bits of the tree then. The same answer on all
   /// ranks.
-  MPI_Datatype summed_by_mpi() const {
+  HVDLITE_LEAN MPI_Datatype summed_by_mpi() const {
     if (!may_block_ || !op_->adds || !op_->kernels->plain || size_ != 2) return MPI_DATATYPE_NULL;
     for (int r = 0; r < size_; ++r)
       if (!present(r) || terms_->ranks[r].factor != 1) return MPI_DATATYPE_NULL;
@@ -242,7 +242,7 @@ class mpi {
     }
   }
 
-  void sum_by_mpi(MPI_Datatype type) {
+  HVDLITE_LEAN void sum_by_mpi(MPI_Datatype type) {
     // Counts are ints, and tests lower the limit.
     const std::size_t most = (std::min)(std::size_t{1} << 30, chunk_bytes_ * 1024);
     for (std::size_t first = 0; first < op_->count; first += most) {
@@ -282,7 +282,7 @@ class mpi {
   }
 
   /// Null if too many messages are on their way.
-  outgoing* free_slot() {
+  HVDLITE_LEAN outgoing* free_slot() {
     for (std::size_t turn = 0; turn < outbox_.size(); ++turn) {
       outgoing* slot = outbox_[next_out_];
       next_out_ = next_out_ + 1 == outbox_.size() ? 0 : next_out_ + 1;
@@ -330,7 +330,7 @@ class mpi {
                       "MPI_Irecv");
   }
 
-  bool complete(window& w) {
+  HVDLITE_LEAN bool complete(window& w) {
     int all = 0;
     detail::check_mpi(MPI_Testall(static_cast<int>(w.requests.size()), w.requests.data(), &all,
                                   MPI_STATUSES_IGNORE),
@@ -344,7 +344,7 @@ class mpi {
     return w.staging.data() + static_cast<std::size_t>(rank) * (w.staging.size() / ranks());
   }
 
-  void send_leaves(std::size_t piece, window& w) {
+  HVDLITE_LEAN void send_leaves(std::size_t piece, window& w) {
     for (int step = 1; step < size_; ++step) {  // everybody starts with another one
       const int from = (rank_ + size_ - step) % size_;
       if (present(from)) receive(staging_of(w, from), piece_of(piece, rank_), from, leaf_tag, w);
@@ -355,7 +355,7 @@ class mpi {
     }
   }
 
-  void evaluate_and_share(std::size_t piece, window& w) {
+  HVDLITE_LEAN void evaluate_and_share(std::size_t piece, window& w) {
     const range mine = piece_of(piece, rank_);
     const std::size_t offset = mine.begin * op_->element_bytes;
     for (int r = 0; r < size_; ++r)

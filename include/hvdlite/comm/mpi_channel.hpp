@@ -10,7 +10,6 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +22,6 @@
 #include <iterator>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
@@ -143,8 +141,7 @@ class mpi_session {
       delete std::exchange(environment_, nullptr);
     } else {
       // The launcher ends the job once it sees this process go: others have something to say, too.
-      const timespec moment{0, 200'000'000};
-      nanosleep(&moment, nullptr);
+      clock::sleep_for(200'000'000);
     }
   }
 
@@ -162,8 +159,7 @@ class mpi_session {
       if (MPI_Test(&barrier, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
       if (met != 0) return true;
       if (missed_ > 0 && to_seconds(watch.elapsed()) > patience) return false;
-      const timespec moment{0, 500'000};
-      nanosleep(&moment, nullptr);
+      clock::sleep_for(500'000);
       if (round % 64 != 0) continue;
       const process_identity self = this_process();
       for (const process_identity& other : watched_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock around a call on a communicator: almost always free, and then cheaper than a std::mutex
-// (one atomic exchange instead of two); it knows its owner, so that a call from within a call is
-// told from one of another thread.
+// A lock for what is almost always free, such as a call on a communicator: cheaper then than a
+// std::mutex (one atomic exchange instead of two), in compile time too; it knows its owner, so that
+// a call from within a call is told from one of another thread.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,21 @@ class call_lock {
   }
   void unlock() { owner_.store(std::thread::id{}, std::memory_order_release); }
 
+  /// Holds the lock while it lives.
+  class [[nodiscard]] guard {
+   public:
+    explicit guard(call_lock& lock) : lock_{lock} { lock_.lock(); }
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() { lock_.unlock(); }
+
+   private:
+    call_lock& lock_;
+  };
+
   /// Locks, unless somebody holds it for longer than a moment.
   HVDLITE_COLD bool lock_soon() {
-    for (const stopwatch watch; to_seconds(watch.elapsed()) < 0.1; std::this_thread::yield())
+    for (const stopwatch watch; to_seconds(watch.elapsed()) < 0.1; sched_yield())
       if (try_lock()) return true;
     return false;
   }

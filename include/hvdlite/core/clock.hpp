@@ -3,41 +3,52 @@
 // the wait is short and without burning a core while it is long.
 #pragma once
 
+#include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
-#include <chrono>
-#include <thread>
+#include <cstdint>
 
 #include <hvdlite/core/config.hpp>
 
 namespace hvdlite {
 
-using clock = std::chrono::steady_clock;
+/// The system's monotonic clock, that of std::chrono::steady_clock, without what <chrono> costs the
+/// user's compiler.
+struct clock {
+  using nanoseconds = std::int64_t;
+  static nanoseconds now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  }
+  /// A signal cuts it short.
+  static void sleep_for(nanoseconds time) {
+    const timespec span{time / 1'000'000'000, time % 1'000'000'000};
+    nanosleep(&span, nullptr);
+  }
+};
 
 /// Seconds as the clock counts, and back; a century is for ever here and fits into nanoseconds.
 /// Only 0 is 0.
-inline clock::duration from_seconds(double seconds) {
-  constexpr double per_second = static_cast<double>(clock::period::den) / clock::period::num;
-  const auto ticks = static_cast<clock::rep>((seconds < 3.15e9 ? seconds : 3.15e9) * per_second);
-  return clock::duration{ticks == 0 && seconds > 0 ? 1 : ticks};
+inline clock::nanoseconds from_seconds(double seconds) {
+  const auto result = static_cast<clock::nanoseconds>((seconds < 3.15e9 ? seconds : 3.15e9) * 1e9);
+  return result == 0 && seconds > 0 ? 1 : result;
 }
-inline double to_seconds(clock::rep ticks) {
-  return static_cast<double>(ticks) * clock::period::num / clock::period::den;
-}
+inline double to_seconds(clock::nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
-/// What has passed since it was made, in the clock's ticks.
+/// What has passed since it was made.
 class stopwatch {
  public:
-  stopwatch() : start_{now()} {}
+  stopwatch() : start_{clock::now()} {}
   /// To be started by assignment of a new one; costs no look at the clock.
   enum later_t { later };
   explicit stopwatch(later_t) {}
 
-  clock::rep elapsed() const { return now() - start_; }
+  clock::nanoseconds elapsed() const { return clock::now() - start_; }
 
  private:
-  static clock::rep now() { return clock::now().time_since_epoch().count(); }
-  clock::rep start_ = 0;
+  clock::nanoseconds start_ = 0;
 };
 
 /// One wait: call pause() between polls. First it spins (a flag from another core takes 55 to 220
@@ -49,8 +60,8 @@ class backoff {
 
   /// How often to spin when `ranks_here` share this machine's cores.
   HVDLITE_COLD static int spins_for(int ranks_here) {
-    const unsigned cores = std::thread::hardware_concurrency();
-    return cores != 0 && static_cast<unsigned>(ranks_here) > cores ? 50 : 4000;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);  // -1 if nobody knows
+    return cores > 0 && ranks_here > cores ? 50 : 4000;
   }
 
   void pause() {
@@ -60,10 +71,9 @@ class backoff {
       __builtin_ia32_pause();
 #endif
     } else if (rounds_ < spins_ + yields) {
-      std::this_thread::yield();
+      sched_yield();
     } else {
-      const timespec moment{0, 100'000};
-      nanosleep(&moment, nullptr);  // cut short by a signal: then it is polled a little early
+      clock::sleep_for(100'000);
     }
   }
 

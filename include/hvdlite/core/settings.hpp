@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -26,9 +25,9 @@ enum class check_level { on, off };
 
 /// Settings of a communicator; those of its parent unless said otherwise.
 struct settings {
-  check_level checks = check_level::on;                      ///< HVDLITE_CHECKS=on|off
-  clock::duration stall_warning = std::chrono::seconds{60};  ///< HVDLITE_STALL_WARNING, seconds
-  clock::duration timeout = std::chrono::minutes{30};        ///< HVDLITE_TIMEOUT, seconds; 0: none
+  check_level checks = check_level::on;  ///< HVDLITE_CHECKS=on|off
+  double stall_warning = 60;             ///< HVDLITE_STALL_WARNING, seconds; 0: none
+  double timeout = 1800;                 ///< HVDLITE_TIMEOUT, seconds; 0: none
   /// HVDLITE_CHUNK_BYTES: no message or staging chunk is larger. At 512 KiB what a message costs
   /// hardly counts, and two chunks stay in a second-level cache; tests lower it to a few bytes.
   std::size_t chunk_bytes = std::size_t{512} << 10;
@@ -65,7 +64,7 @@ HVDLITE_COLD inline const char* parse_setting(std::string_view name, std::string
     return " is not one that hvdlite knows: HVDLITE_CHECKS, HVDLITE_CHUNK_BYTES, "
            "HVDLITE_LOG_LEVEL, HVDLITE_STALL_WARNING, HVDLITE_TIMEOUT";
   if (!valid) return ": expected a number of seconds that is not negative";
-  (name == "HVDLITE_TIMEOUT" ? result.timeout : result.stall_warning) = from_seconds(number);
+  (name == "HVDLITE_TIMEOUT" ? result.timeout : result.stall_warning) = number;
   return nullptr;
 }
 

@@ -26,14 +26,8 @@ class piece {
   piece(const std::string& words) : words_{words.data()}, length_{words.size()} {}
   piece(const text& words);
   piece(double number) { put(number); }
-  piece(std::integral auto number) {
-    if constexpr (std::signed_integral<decltype(number)>)
-      put(number < 0 ? 0 - static_cast<unsigned long long>(number)
-                     : static_cast<unsigned long long>(number),
-          number < 0 ? "-" : "");
-    else
-      put(number, "");
-  }
+  piece(std::signed_integral auto number) { put(static_cast<long long>(number)); }
+  piece(std::unsigned_integral auto number) { put(static_cast<unsigned long long>(number), ""); }
   piece(const piece&) = delete;  // it may point into itself
   piece& operator=(const piece&) = delete;
 
@@ -44,6 +38,10 @@ class piece {
     words_ = digits_;
     length_ = static_cast<std::size_t>(
         std::to_chars(digits_, digits_ + sizeof digits_, number).ptr - digits_);
+  }
+  HVDLITE_COLD void put(long long number) {
+    const auto magnitude = static_cast<unsigned long long>(number);
+    number < 0 ? put(0 - magnitude, "-") : put(magnitude, "");
   }
   HVDLITE_COLD void put(unsigned long long magnitude, const char* sign) {
     char* first = digits_ + sizeof digits_;

@@ -42,7 +42,7 @@ class fingerprint_hash {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-inline std::uint64_t fingerprint_of(const operation& op) {
+HVDLITE_LEAN inline std::uint64_t fingerprint_of(const operation& op) {
   fingerprint_hash hash;
   hash.add(static_cast<std::uint64_t>(op.verb) | static_cast<std::uint64_t>(op.type) << 8 |
            std::uint64_t{op.reduces()} << 16 | std::uint64_t{op.averages} << 17 |
@@ -133,7 +133,7 @@ class checker {
       : backend_{backend}, rank_{rank}, epoch_{epoch}, peers_{static_cast<std::size_t>(size)} {}
 
   /// Announces call `sequence` to every other rank.
-  void begin(const operation& op, std::uint64_t sequence) {
+  HVDLITE_LEAN void begin(const operation& op, std::uint64_t sequence) {
     op_ = &op;
     mine_ = {};
     mine_.sequence = sequence;
@@ -160,7 +160,7 @@ class checker {
   /// Sends what is unsent, takes what came. `checking` until all are here, then `moving`;
   /// `disagree` as soon as two ranks differ and the texts of all that came are here; `lost` if a
   /// rank has given up on the call, or has not come and never will.
-  state poll() {
+  HVDLITE_LEAN state poll() {
     flush();
     drain();
     bool all = true;
@@ -186,7 +186,7 @@ class checker {
   }
 
   /// While data moves: takes messages; `lost` if a rank gave up or left before this call was done.
-  state watch() {
+  HVDLITE_LEAN state watch() {
     drain();
     return abandoned_by() >= 0 || lost_rank() >= 0 ? state::lost : state::moving;
   }
@@ -202,7 +202,7 @@ class checker {
   }
 
   /// The call is over; what came for later ones stays.
-  void end() {
+  HVDLITE_LEAN void end() {
     for (peer& p : peers_) {
       p.has_current = false;
       for (std::size_t i = p.texts.size(); i-- > 0;)
@@ -334,7 +334,7 @@ class checker {
   }
 
   /// Own messages, in order: the announcement, then after a disagreement the pieces of the text.
-  void flush() {
+  HVDLITE_LEAN void flush() {
     for (int to = 0; to < static_cast<int>(peers_.size()); ++to) {
       peer& p = peers_[static_cast<std::size_t>(to)];
       // Nobody is there to read it, whatever calls it still took part in.
@@ -357,7 +357,7 @@ class checker {
     return true;
   }
 
-  void drain() {
+  HVDLITE_LEAN void drain() {
     int from = 0;
     message m;
     while (backend_->poll(from, m)) {

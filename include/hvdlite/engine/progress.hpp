@@ -4,18 +4,14 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <hvdlite/comm/backend.hpp>
@@ -28,6 +24,7 @@
 #include <hvdlite/core/text.hpp>
 #include <hvdlite/engine/check.hpp>
 #include <hvdlite/engine/watchdog.hpp>
+#include <hvdlite/engine/weights.hpp>
 #include <hvdlite/trace/event.hpp>
 #include <hvdlite/trace/log.hpp>
 
@@ -80,7 +77,7 @@ class endpoint {
   endpoint& operator=(const endpoint&) = delete;
 
   /// Peers that wait for this rank on this communicator are told, where that is possible.
-  ~endpoint() {
+  HVDLITE_COLD ~endpoint() {
     if (home_.left()) return;  // and another thread of the parent's may hold the lock
     life_->remove(this);
     if (std::uncaught_exceptions() > 0)
@@ -101,10 +98,10 @@ class endpoint {
   /// Runs `op` on backend `which` and returns when this rank's part is done. Collective, blocking.
   /// Throws mismatch_error, timeout_error, peer_lost_error; usage_error if the communicator has
   /// ended or the thread may not use it.
-  outcome run(const operation& op, std::size_t which) {
+  HVDLITE_LEAN outcome run(const operation& op, std::size_t which) {
     if (home_.left() && where_.size() > 1) fail_forked(op);
     if (lock_.held_by_this_thread()) fail_reentrant(op);
-    const std::lock_guard lock{lock_};
+    const detail::call_lock::guard lock{lock_};
     if (!closed_.empty() || !broken_.empty()) fail_unusable(op);
     if (control_ != nullptr) enter(op);
     ++sequence_;
@@ -114,23 +111,8 @@ class endpoint {
     try {
       if (!op.refused.empty()) refuse(op);
       result = where_.size() == 1 ? run_alone(op) : run_together(op, backends_[which].backend);
-    } catch (const usage_error&) {  // of this rank's making: it knows where
-      close_failed(record);
-      throw;
-    } catch (const transport_error& e) {
-      close_failed(record);
-      fail_transport(op, e.what());
-    } catch (const std::bad_alloc&) {
-      close_failed(record);
-      leave_call("it ran out of memory");
-      throw;
-    } catch (const error&) {
-      close_failed(record);
-      write_events();
-      throw;
-    } catch (...) {  // of a function of the user's
-      close_failed(record);
-      throw;
+    } catch (...) {
+      fail_call(op, record);
     }
     event_ring::end(record, event_state::done, now());
     if (missed_) meet_again();
@@ -144,7 +126,7 @@ class endpoint {
     // Held by this thread: it has told the end, and the process exits.
     if (home_.left() || lock_.held_by_this_thread()) return;
     closing_.store(true, std::memory_order_relaxed);
-    const std::lock_guard lock{lock_};
+    const detail::call_lock::guard lock{lock_};
     if (!closed_.empty()) return;
     closed_ = detail::text({later});
     if (control_ != nullptr) {
@@ -165,14 +147,10 @@ class endpoint {
     control_->abort(inside ? sequence_ : sequence_ + 1, why);
   }
 
-  /// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
+  /// What sentences about a call begin with.
   HVDLITE_COLD detail::text prefix(const operation& op) const {
-    detail::text words({verb_name(op.verb)});
-    if (!op.name.empty()) words.add({" '", detail::shown(op.name), "'"});
-    words += " (";
-    if (op.type != dtype::none) words.add({dtype_name(op.type), " x ", op.count, ", "});
-    words.add({"rank ", where_.rank(), " of ", where_.size(), "): "});
-    return words;
+    return detail::call_text(verb_name(op.verb), op.name, op.type, op.count, where_.rank(),
+                             where_.size());
   }
 
  private:
@@ -183,42 +161,44 @@ class endpoint {
     return words;
   }
 
-  clock::time_point now() const {
-    return settings_.checks == check_level::on ? clock::now() : clock::time_point{};
-  }
+  clock::nanoseconds now() const { return settings_.checks == check_level::on ? clock::now() : 0; }
 
-  HVDLITE_COLD void close_failed(event& record) {
+  /// Ends a call with the exception that is being handled, or one that says more.
+  [[noreturn]] HVDLITE_COLD void fail_call(const operation& op, event& record) {
     event_ring::end(record, event_state::failed, now());
     check_.end();
     where_.start_up().leaves_messages();
+    try {
+      throw;
+    } catch (const usage_error&) {  // of this rank's making: it knows where
+      throw;
+    } catch (const transport_error& e) {
+      leave_call(e.what());
+      write_events();
+      fail<transport_error>(op, {e.what(), "; the communicator is of no further use"});
+    } catch (const std::bad_alloc&) {
+      leave_call("it ran out of memory");
+      throw;
+    } catch (const error&) {
+      write_events();
+      throw;
+    }  // else: of a function of the user's
   }
 
   /// Into the log: what this rank did last here, as far as it has not been written yet, and how far
   /// it knows the others to have come. Each rank that fails writes its own; together they show
   /// where the ranks parted.
   HVDLITE_COLD void write_events() {
-    const clock::time_point written = now();
-    events_.take_new(8, [&](const event& e) {
-      detail::text words({"trace: call ", e.sequence, ", ", e.verb});
-      if (e.name[0] != '\0') words.add({" '", detail::shown(e.name), "'"});
-      words += " (";
-      if (e.type != dtype::none) words.add({dtype_name(e.type), " x ", e.count, ", "});
-      words.add({"rank ", where_.rank(), " of ", where_.size(),
-                 "): ", e.state == event_state::done ? "done in " : "failed after ",
-                 to_milliseconds(e.end - e.begin), " ms, ", to_milliseconds(written - e.end),
-                 " ms ago"});
-      log(log_level::warning, where_.rank(), words);
-    });
+    const clock::nanoseconds written = now();
+    while (const event* const e = events_.take_next(8))
+      log(log_level::warning, where_.rank(),
+          detail::event_text(*e, where_.rank(), where_.size(), written));
     detail::text heard;
     for (int r = 0; r < where_.size() && r < 64; ++r)
       if (r != where_.rank())
         heard.add({heard.empty() ? "trace: last heard of " : ", ", "rank ", r, " in call ",
                    check_.last_heard_of(r)});
     log(log_level::warning, where_.rank(), heard);
-  }
-
-  static double to_milliseconds(clock::duration d) {
-    return std::round(to_seconds(d.count()) * 1e4) / 10;
   }
 
   template <class Error>
@@ -290,7 +270,7 @@ class endpoint {
     fail<usage_error>(op, {e.what()});
   }
 
-  outcome run_together(const operation& op, any_backend* data) {
+  HVDLITE_LEAN outcome run_together(const operation& op, any_backend* data) {
     const bool checks = settings_.checks == check_level::on;
     // Without checks, announcements still carry what only they can: weights, and a meeting.
     const bool announces = checks || op.weighted || !(op.reduces() || op.verb == verb::broadcast);
@@ -298,7 +278,12 @@ class endpoint {
     outcome result{true, announces ? check_.notes() : op.notes};
     if (op.reduces() || op.verb == verb::broadcast) {
       reduction_terms terms{terms_.data(), {}};
-      if (op.reduces()) result.written = weigh(op, terms.root);
+      if (op.reduces()) {
+        for (int r = 0; op.weighted && r < where_.size(); ++r)
+          terms_[static_cast<std::size_t>(r)].factor = check_.weight_of(r);
+        result.written = weigh(op, where_.rank(), terms_, terms.root);
+        if (!result.written) tell_all_zero(op);
+      }
       if (result.written && announces && checker::rides_along(op))
         take_payloads(op, terms);
       else if (result.written)
@@ -308,7 +293,7 @@ class endpoint {
     return result;
   }
 
-  void agree(const operation& op) {
+  HVDLITE_LEAN void agree(const operation& op) {
     check_.begin(op, sequence_);
     backoff wait{spins_};
     watchdog dog{settings_, where_, check_};
@@ -336,56 +321,12 @@ class endpoint {
                               "; make the call the same on every rank"});
   }
 
-  /// Every rank's factor and the divisor, from the announcements. False if all weights are zero.
-  bool weigh(const operation& op, root_scale& root) {
-    root = {1, op.postscale};
-    if (!op.weighted) {
-      for (auto& term : terms_) term = {op.prescale, true};
-      if (op.averages) root.divisor = where_.size();
-      return true;
-    }
-    // Products and sums with large weights would leave the range of float; a power of two brings
-    // all weights below 2, and leaves the result's bits alone.
-    double most = 0;
-    for (int r = 0; r < where_.size(); ++r)
-      if (most < check_.weight_of(r)) most = check_.weight_of(r);
-    const bool whole = op.type <= dtype::u64;  // integers are weighted by the numbers themselves
-    const int shift = whole || most == 0 ? 0 : -std::ilogb(most);
-    double total = 0, first = 0;
-    int present = 0;
-    bool equal = true;
-    for (int r = 0; r < where_.size(); ++r) {
-      const double weight = std::ldexp(check_.weight_of(r), shift);
-      terms_[static_cast<std::size_t>(r)] = {op.prescale * weight, weight != 0};
-      if (weight == 0) continue;
-      if (present++ == 0) first = weight;
-      equal = equal && weight == first;
-      total += weight;
-    }
-    if (present == 0) {
-      tell_all_zero(op);
-      return false;
-    }
-    // As much as an accumulator of 64 bits holds, whatever the elements.
-    if (whole && !equal && total > 0x1p31)
-      fail<usage_error>(op, {"the sum of all samples is ", total,
-                             "; integers are averaged with at most 2147483648 in all: convert them "
-                             "to double before"});
-    root.divisor = total;
-    if (equal) {  // a plain average of those present: the same bits as without weights
-      for (auto& term : terms_) term.factor = op.prescale;
-      root.divisor = present;
-    }
-    if (!op.averages) root.divisor = 1;  // its weights only say who takes part
-    return true;
-  }
-
   HVDLITE_COLD void tell_all_zero(const operation& op) {
     if (!std::exchange(told_all_zero_, true) && where_.rank() == 0)
       log_warning(op, {"every rank gave 0 samples; the tensors stay as they are"});
   }
 
-  void take_payloads(const operation& op, const reduction_terms& terms) {
+  HVDLITE_LEAN void take_payloads(const operation& op, const reduction_terms& terms) {
     if (op.verb == verb::broadcast) {
       if (where_.rank() != op.root && op.count != 0)
         std::memcpy(op.out, check_.announcement_of(op.root).payload.data(), op.bytes());
@@ -399,7 +340,8 @@ class endpoint {
     evaluate_(*op.kernels, op.op_context, leaves_.data(), op.out, op.count, terms.root);
   }
 
-  void move(const operation& op, const reduction_terms& terms, any_backend& data, bool checks) {
+  HVDLITE_LEAN void move(const operation& op, const reduction_terms& terms, any_backend& data,
+                         bool checks) {
     request in_flight;
     try {
       in_flight = data.start(op, terms);
@@ -458,12 +400,6 @@ class endpoint {
     miss();
     if (broken_.empty())
       broken_ = detail::text({"the communicator was lost in an earlier call: ", how});
-  }
-
-  [[noreturn]] HVDLITE_COLD void fail_transport(const operation& op, std::string_view why) {
-    leave_call(why);
-    write_events();
-    fail<transport_error>(op, {why, "; the communicator is of no further use"});
   }
 
   [[noreturn]] HVDLITE_COLD void fail_lost(const operation& op, const char* when) {
@@ -545,20 +481,20 @@ class endpoint {
 };
 
 HVDLITE_COLD inline void lifetime::add(endpoint* member) {
-  const std::lock_guard lock{lock_};
+  const detail::call_lock::guard lock{lock_};
   members_.push_back(member);
 }
 
 HVDLITE_COLD inline void lifetime::remove(const endpoint* member) noexcept {
-  if (lock_.held_by_this_thread()) return;  // the process exits, after tell_the_end
-  const std::lock_guard lock{lock_};        // not while `end` is at it
+  if (lock_.held_by_this_thread()) return;     // the process exits, after tell_the_end
+  const detail::call_lock::guard lock{lock_};  // not while `end` is at it
   for (std::size_t i = members_.size(); i-- > 0;)
     if (members_[i] == member) members_.erase(i);
 }
 
 HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view later) noexcept {
   if (lock_.held_by_this_thread()) return;  // the same
-  const std::lock_guard lock{lock_};
+  const detail::call_lock::guard lock{lock_};
   for (endpoint* const member : members_) member->close(why, later);
   members_.clear();
 }

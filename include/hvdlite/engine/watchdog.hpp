@@ -3,7 +3,6 @@
 // the deadline, and the processes of the other ranks, since no message tells that one has died.
 #pragma once
 
-#include <chrono>
 #include <cmath>
 
 #include <hvdlite/comm/placement.hpp>
@@ -20,27 +19,23 @@ class watchdog {
   enum verdict { quiet, warn, expired };
 
   watchdog(const settings& set, const placement& where, checker& check)
-      : where_{where},
-        check_{check},
-        warning_{set.stall_warning.count()},
-        limit_{set.timeout.count()} {}
+      : settings_{set}, where_{where}, check_{check} {}
 
   /// To be called now and then: warnings at ever longer intervals, then the end. In between it
   /// tells the checker of processes that have ended.
   verdict look() {
     if (!started_) {
-      started_ = true;
-      watch_ = {};
+      start();
       return quiet;
     }
-    const clock::rep waited = watch_.elapsed();
+    const clock::nanoseconds waited = watch_.elapsed();
     if (limit_ != 0 && waited >= limit_) return expired;
     if (warning_ != 0 && waited >= warning_) {
       warning_ *= 4;
       return warn;
     }
     if (waited >= next_look_) {
-      next_look_ = waited + between_looks.count();
+      next_look_ = waited + between_looks;
       look_for_the_dead();
     }
     return quiet;
@@ -62,6 +57,13 @@ class watchdog {
   }
 
  private:
+  HVDLITE_COLD void start() {
+    started_ = true;
+    warning_ = from_seconds(settings_.stall_warning);
+    limit_ = from_seconds(settings_.timeout);
+    watch_ = {};
+  }
+
   HVDLITE_COLD void look_for_the_dead() {
     for (int r = 0; r < where_.size(); ++r) {
       if (r == where_.rank() || check_.is_told(r)) continue;
@@ -70,13 +72,14 @@ class watchdog {
     }
   }
 
-  static constexpr clock::duration between_looks = std::chrono::milliseconds{15};
+  static constexpr clock::nanoseconds between_looks = 15'000'000;
 
+  const settings& settings_;
   const placement& where_;
   checker& check_;
-  clock::rep warning_;
-  clock::rep limit_;
-  clock::rep next_look_ = between_looks.count();
+  clock::nanoseconds warning_ = 0;
+  clock::nanoseconds limit_ = 0;
+  clock::nanoseconds next_look_ = between_looks;
   bool started_ = false;
   stopwatch watch_{stopwatch::later};
 };

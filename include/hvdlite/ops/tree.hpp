@@ -74,7 +74,7 @@ class reduction_tree {
   }
 
   /// A combine whose right side is a single leaf takes it without a stack entry of its own.
-  void combine() {
+  HVDLITE_COLD void combine() {
     if (program_.back().kind == step_kind::load)
       program_.back().kind = step_kind::accumulate;
     else
@@ -88,16 +88,16 @@ class reduction_tree {
 /// Evaluates a reduction_tree. Owns the accumulators, so that a call allocates nothing.
 class tree_evaluator {
  public:
-  explicit tree_evaluator(reduction_tree tree)
+  HVDLITE_COLD explicit tree_evaluator(reduction_tree tree)
       : tree_{std::move(tree)}, stack_{tree_.depth() * stride + 64}, operands_{tree_.depth() + 1} {}
 
   const reduction_tree& tree() const { return tree_; }
 
   /// Writes the reduction of `count` elements to `to`, which may be one of the leaves' memory.
   /// `leaves`: one per rank.
-  HVDLITE_OUT_OF_LINE void operator()(const kernel_table& kernels, const void* context,
-                                      const leaf* leaves, std::byte* to, std::size_t count,
-                                      root_scale root) {
+  HVDLITE_LEAN HVDLITE_OUT_OF_LINE void operator()(const kernel_table& kernels, const void* context,
+                                                   const leaf* leaves, std::byte* to,
+                                                   std::size_t count, root_scale root) {
     if (kernels.plain && leaves_are_accumulators(leaves, kernels.element_bytes, to))
       return evaluate_leaves(kernels, context, leaves, to, count, root);
     const std::size_t block = stride / kernels.accumulator_bytes;
@@ -128,8 +128,8 @@ class tree_evaluator {
   }
 
   /// What the root does, on elements that are reduced but for that.
-  HVDLITE_OUT_OF_LINE void finish(const kernel_table& kernels, std::byte* to, std::size_t count,
-                                  root_scale root) {
+  HVDLITE_LEAN HVDLITE_OUT_OF_LINE void finish(const kernel_table& kernels, std::byte* to,
+                                               std::size_t count, root_scale root) {
     const std::size_t block = stride / kernels.accumulator_bytes;
     for (std::size_t first = 0; first < count; first += block) {
       const std::size_t n = count - first < block ? count - first : block;
@@ -160,8 +160,9 @@ class tree_evaluator {
 
   /// The same without a copy of the leaves: each step reads its operands where they are, and the
   /// last one writes to `to`. For two leaves that is one pass in lockstep, as memory likes it best.
-  void evaluate_leaves(const kernel_table& kernels, const void* context, const leaf* leaves,
-                       std::byte* to, std::size_t count, root_scale root) {
+  HVDLITE_LEAN void evaluate_leaves(const kernel_table& kernels, const void* context,
+                                    const leaf* leaves, std::byte* to, std::size_t count,
+                                    root_scale root) {
     const auto& program = tree_.program();
     const bool finished = root.divisor == 1 && root.factor == 1;
     const std::size_t block =

@@ -52,15 +52,17 @@ struct contribution {
   bool lacks_samples = false;  ///< ... or said none
 };
 
-/// See the file's head. All calls but `plan` and `at` are collective.
-class gradient_buckets {
+/// See the file's head. All calls but `plan` and `at` are collective. A template, so that only
+/// programs with an optimizer compile it.
+template <class Tag>
+class basic_gradient_buckets {
  public:
   using runner = std::function<outcome(const operation&)>;
 
   /// `prototype`: a reduction of the elements, without memory. `who`: the optimizer's number and
   /// name.
-  gradient_buckets(runner run, const operation& prototype, bucket_limits limits,
-                   std::string_view who)
+  basic_gradient_buckets(runner run, const operation& prototype, bucket_limits limits,
+                         std::string_view who)
       : run_{std::move(run)}, prototype_{prototype}, limits_{limits} {
     who_ += who;
   }
@@ -203,5 +205,6 @@ class gradient_buckets {
   name_list names_;         // of the buckets
   list<std::byte> packed_;  // all gradients, in the plan's order
 };
+using gradient_buckets = basic_gradient_buckets<void>;
 
 }  // namespace hvdlite::detail

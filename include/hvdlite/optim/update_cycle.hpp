@@ -45,15 +45,16 @@ HVDLITE_COLD inline cycle_options checked(const cycle_options& options) {
   return options;
 }
 
-/// See the file's head.
-class update_cycle {
+/// See the file's head. A template, so that only programs with an optimizer compile it.
+template <class Tag>
+class basic_update_cycle {
  public:
-  update_cycle(gradient_buckets buckets, const cycle_options& options)
+  basic_update_cycle(basic_gradient_buckets<Tag> buckets, const cycle_options& options)
       : buckets_{std::move(buckets)}, options_{options} {}
-  update_cycle(const update_cycle&) = delete;
-  update_cycle& operator=(const update_cycle&) = delete;
+  basic_update_cycle(const basic_update_cycle&) = delete;
+  basic_update_cycle& operator=(const basic_update_cycle&) = delete;
 
-  ~update_cycle() {
+  ~basic_update_cycle() {
     if (passes_.empty() || std::uncaught_exceptions() > unwinding_) return;
     try {
       log(log_level::warning, options_.rank,
@@ -64,7 +65,7 @@ class update_cycle {
     }
   }
 
-  const gradient_buckets& buckets() const { return buckets_; }
+  const basic_gradient_buckets<Tag>& buckets() const { return buckets_; }
   std::size_t skipped() const { return skipped_; }
   /// Whether the parameters are settled: there was a step.
   bool started() const { return fixed_ && (alone() || buckets_.agreed() || !passes_.empty()); }
@@ -485,7 +486,7 @@ class update_cycle {
       if (is_packed(i)) packed(buckets_.at(i), count(i), by);
   }
 
-  gradient_buckets buckets_;
+  basic_gradient_buckets<Tag> buckets_;
   cycle_options options_;
   parameter_list parameters_;
   bool fixed_ = false;  // parameters_ are those of an earlier step, which may have failed
@@ -509,5 +510,6 @@ class update_cycle {
   std::size_t skipped_ = 0;
   int unwinding_ = std::uncaught_exceptions();
 };
+using update_cycle = basic_update_cycle<void>;
 
 }  // namespace hvdlite::detail

@@ -3,6 +3,7 @@
 // clock reads a call, and is what a failure report and a timeline are written from.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 
 #include <hvdlite/core/clock.hpp>
 #include <hvdlite/core/element.hpp>
+#include <hvdlite/core/text.hpp>
 
 namespace hvdlite {
 
@@ -24,9 +26,8 @@ struct event {
   char name[40] = {};
   dtype type = dtype::none;
   std::uint64_t count = 0;
-  clock::time_point
-      begin;  ///< with checks off times are not taken: they would cost more than all else
-  clock::time_point end;
+  /// With checks off times are not taken: they would cost more than all else.
+  clock::nanoseconds begin = 0, end = 0;
   event_state state = event_state::running;
 };
 
@@ -36,7 +37,7 @@ class event_ring {
   static constexpr std::size_t capacity = 64;
 
   event& begin(const char* verb, std::string_view name, dtype type, std::uint64_t count,
-               std::uint64_t sequence, clock::time_point when = clock::now()) {
+               std::uint64_t sequence, clock::nanoseconds when = clock::now()) {
     event& slot = events_[written_++ % capacity];
     slot.sequence = sequence;
     slot.verb = verb;
@@ -46,22 +47,21 @@ class event_ring {
     slot.type = type;
     slot.count = count;
     slot.begin = when;
-    slot.end = {};
+    slot.end = 0;
     slot.state = event_state::running;
     return slot;
   }
 
-  static void end(event& slot, event_state state, clock::time_point when = clock::now()) {
+  static void end(event& slot, event_state state, clock::nanoseconds when = clock::now()) {
     slot.end = when;
     slot.state = state;
   }
 
-  /// Calls f(event) for those that have not been taken before: the last `most` of them at most.
-  void take_new(std::size_t most, auto&& f) {
-    std::size_t first = written_ < most ? 0 : written_ - most;
-    if (first < taken_) first = taken_;
-    for (; first < written_; ++first) f(events_[first % capacity]);
-    taken_ = written_;
+  /// The next of those that were not taken before, null after the last; those that are more than
+  /// `most` back are left out.
+  const event* take_next(std::size_t most) {
+    if (taken_ + most < written_) taken_ = written_ - most;
+    return taken_ < written_ ? &events_[taken_++ % capacity] : nullptr;
   }
 
   /// A template, so that only those who call it compile std::vector<event>.
@@ -78,5 +78,31 @@ class event_ring {
   std::size_t written_ = 0;
   std::size_t taken_ = 0;
 };
+
+namespace detail {
+
+/// "allreduce 'fc1.weight' (f32 x 4096, rank 2 of 8): "
+HVDLITE_COLD inline text call_text(const char* verb, std::string_view name, dtype type,
+                                   std::uint64_t count, int rank, int size) {
+  text words({verb});
+  if (!name.empty()) words.add({" '", shown(name), "'"});
+  words += " (";
+  if (type != dtype::none) words.add({dtype_name(type), " x ", count, ", "});
+  words.add({"rank ", rank, " of ", size, "): "});
+  return words;
+}
+
+/// "trace: call 41, allreduce ...: failed after 12.5 ms, 0.1 ms ago"
+HVDLITE_COLD inline text event_text(const event& e, int rank, int size, clock::nanoseconds now) {
+  const auto milliseconds = [](clock::nanoseconds time) {
+    return std::round(to_seconds(time) * 1e4) / 10;
+  };
+  return text({"trace: call ", e.sequence, ", ",
+               call_text(e.verb, e.name, e.type, e.count, rank, size),
+               e.state == event_state::done ? "done in " : "failed after ",
+               milliseconds(e.end - e.begin), " ms, ", milliseconds(now - e.end), " ms ago"});
+}
+
+}  // namespace detail
 
 }  // namespace hvdlite

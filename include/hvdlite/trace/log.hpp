@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
+#include <hvdlite/core/call_lock.hpp>
 #include <hvdlite/core/config.hpp>
 #include <hvdlite/core/text.hpp>
 
@@ -23,7 +23,7 @@ using log_sink = std::function<void(log_level, std::string_view line)>;
 namespace detail {
 
 struct log_state {
-  std::mutex mutex;
+  call_lock lock;
   log_sink sink;
   log_level level = log_level::warning;
 
@@ -47,7 +47,7 @@ HVDLITE_EXPORT inline log_state& the_log() {
 /// previous sink.
 inline log_sink set_log_sink(log_sink sink) {
   auto& state = detail::the_log();
-  const std::lock_guard lock{state.mutex};
+  const detail::call_lock::guard lock{state.lock};
   return std::exchange(state.sink, std::move(sink));
 }
 
@@ -65,7 +65,7 @@ HVDLITE_COLD inline void log(log_level level, int rank, std::string_view words) 
   }
   line += "] ";
   line += words;
-  const std::lock_guard lock{state.mutex};
+  const detail::call_lock::guard lock{state.lock};
   if (state.sink) {
     state.sink(level, line);
   } else {
