@@ -55,30 +55,12 @@ class lopsided : public counting<hvdlite::local> {
 static_assert(hvdlite::backend<counting<hvdlite::local>>);
 static_assert(hvdlite::backend<particular>);
 
-template <class Comm>
-void on_three_threads(const std::function<void(const Comm&)>& body) {
-  const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
-                                                                 std::size_t{1024});
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 3; ++r)
-    threads.emplace_back([&, r] {
-      const auto life = std::make_shared<hvdlite::lifetime>();
-      {
-        const Comm comm{std::make_unique<hvdlite::thread_channel>(hub, r), hvdlite::settings{},
-                        life};
-        body(comm);
-      }
-      life->end("it is done", "it is done");
-    });
-  for (auto& t : threads) t.join();
-}
-
 TEST_CASE("a third backend serves where it is first in the list") {
   using comm_type = hvdlite::Communicator<counting<hvdlite::local>, hvdlite::local>;
   static_assert(
       std::same_as<hvdlite::backend_of<comm_type, std::vector<float>>, counting<hvdlite::local>>);
   starts = 0;
-  on_three_threads<comm_type>([](const comm_type& comm) {
+  hvdtest::on_threads_of<comm_type>(3, [](const comm_type& comm) {
     CHECK(comm.backend_name() == "counting");
     std::vector<float> x(5000, 1.0f);
     hvdlite::allreduce(comm, x, hvdlite::sum{});
@@ -97,7 +79,7 @@ TEST_CASE("the types decide call by call which backend serves") {
   static_assert(std::same_as<hvdlite::backend_of<comm_type, float>, hvdlite::local>);
   static_assert(std::same_as<hvdlite::backend_of<comm_type, double>, particular>);
   starts = 0;
-  on_three_threads<comm_type>([](const comm_type& comm) {
+  hvdtest::on_threads_of<comm_type>(3, [](const comm_type& comm) {
     std::vector<float> x(5000, 1.0f);
     hvdlite::allreduce(comm, x, hvdlite::sum{});
     std::vector<int> y(5000, 1);
@@ -106,7 +88,7 @@ TEST_CASE("the types decide call by call which backend serves") {
     CHECK(y[9] == 1);
   });
   CHECK(starts == 0);
-  on_three_threads<comm_type>([](const comm_type& comm) {
+  hvdtest::on_threads_of<comm_type>(3, [](const comm_type& comm) {
     std::vector<int> y(5000, 1);
     hvdlite::allreduce(comm, y, hvdlite::sum{});
     CHECK(y[4999] == 3);
@@ -120,7 +102,7 @@ TEST_CASE("the types decide call by call which backend serves") {
 TEST_CASE("a backend that is not usable on every rank is used on none") {
   using comm_type = hvdlite::Communicator<lopsided, hvdlite::local>;
   starts = 0;
-  on_three_threads<comm_type>([](const comm_type& comm) {
+  hvdtest::on_threads_of<comm_type>(3, [](const comm_type& comm) {
     CHECK(comm.backend_name() == "local");
     std::vector<float> x(5000, 1.0f);
     hvdlite::allreduce(comm, x, hvdlite::sum{});

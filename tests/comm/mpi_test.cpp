@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend over MPI by itself: the channel, messages, and pieces of every size. Runs under
-// mpirun only.
+// The backend over MPI by itself: messages, and pieces of every size. Runs under mpirun only.
 #include <doctest/doctest.h>
 
 #include <mpi.h>
@@ -35,25 +34,6 @@ static_assert(!hvdlite::mpi::moves<float, hvdlite::cuda_space>);
 
 TEST_CASE("mpi: without MPI a channel is refused, and the backend is not usable") {
   CHECK_FALSE(hvdlite::mpi::usable(hvdlite::placement{std::make_unique<hvdlite::lone_channel>()}));
-}
-
-TEST_CASE("mpi_channel: exchange, nodes, split") {
-  if (!hvdtest::under_mpi()) return;
-  hvdtest::on_every_world([](const world_type& world) {
-    hvdlite::mpi_channel channel{MPI_COMM_WORLD};
-    CHECK(channel.rank() == world.rank());
-    for (int r = 0; r < world.size(); ++r) CHECK(channel.node_of(r) == 0);
-    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{3000}}) {
-      const std::string mine(bytes, static_cast<char>('a' + channel.rank()));
-      std::string all(static_cast<std::size_t>(world.size()) * bytes + 1, '?'), expected;
-      channel.exchange(mine.data(), bytes, all.data());
-      for (int r = 0; r < world.size(); ++r) expected.append(bytes, static_cast<char>('a' + r));
-      CHECK(all == expected + '?');
-    }
-    const auto part = channel.split(world.rank() == 0 ? -1 : 2, -world.rank());
-    CHECK((part == nullptr) == (world.rank() == 0));
-    if (part) CHECK(part->rank() == world.size() - 1 - world.rank());
-  });
 }
 
 TEST_CASE("mpi: messages of one sender arrive in order, more than there is room for at once") {
@@ -130,24 +110,6 @@ TEST_CASE("mpi: reductions in pieces of any size, without the engine") {
         }
       },
       {.least = 2});
-}
-
-TEST_CASE("mpi: an MPI error is an exception with MPI's words and the function's name") {
-  if (!hvdtest::under_mpi()) return;
-  const std::string text = hvdtest::message_of<hvdlite::transport_error>(
-      [] { hvdlite::detail::check_mpi(MPI_ERR_TRUNCATE, "MPI_Test"); });
-  CHECK(hvdtest::lacking(text, {"MPI_Test: ", "truncated"}) == "");
-  hvdlite::detail::check_mpi(MPI_SUCCESS, "MPI_Test");
-}
-
-TEST_CASE("mpi: the error handler of the world stays the user's") {
-  if (!hvdtest::under_mpi()) return;
-  hvdtest::on_every_world([](const world_type&) {
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
-    CHECK(handler == MPI_ERRORS_ARE_FATAL);
-    MPI_Errhandler_free(&handler);
-  });
 }
 
 }  // namespace

@@ -206,10 +206,10 @@ TEST_CASE("checker: a process that has ended is lost once that is seen twice, an
   CHECK(p.one.poll() == state::checking);
   p.zero.begin(op, p.call(1));
   p.zero.has_ended(1, 4711);
-  CHECK_FALSE(p.zero.is_told(1));
+  CHECK_FALSE(p.zero.has_departed(1));
   CHECK(p.zero.poll() == state::moving);  // what it had sent counts
   p.zero.has_ended(1, 4711);
-  CHECK(p.zero.is_told(1));
+  CHECK(p.zero.has_departed(1));
   CHECK(p.zero.watch() == state::lost);
   CHECK(p.zero.lost_rank() == 1);
   CHECK(p.zero.reason_of(1) == "its process (4711) has ended without a word");

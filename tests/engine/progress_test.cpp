@@ -505,32 +505,24 @@ TEST_CASE(
            : counter == &faulty::starts_left ? "start"
                                              : "progress");
       *counter = counter == &faulty::starts_left ? 0 : after;
-      const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
-                                                                     std::size_t{1024});
-      std::vector<std::thread> threads;
-      for (int r = 0; r < 3; ++r)
-        threads.emplace_back([&, r] {
-          const auto life = std::make_shared<hvdlite::lifetime>();
-          hvdlite::settings set;
-          set.timeout = 30;
-          const comm_type comm{std::make_unique<hvdlite::thread_channel>(hub, r), set, life};
-          std::vector<float> x(100'000, 1.0f);
-          const auto call = [&] { hvdlite::allreduce(comm, x, {.name = "w"}); };
-          if (r == 1) {
-            CHECK(
-                lacking(message_of<hvdlite::transport_error>(call),
+      hvdlite::settings set;
+      set.timeout = 30;
+      const auto body = [&](const comm_type& comm) {
+        std::vector<float> x(100'000, 1.0f);
+        const auto call = [&] { hvdlite::allreduce(comm, x, {.name = "w"}); };
+        if (comm.rank() == 1) {
+          CHECK(lacking(message_of<hvdlite::transport_error>(call),
                         {"allreduce 'w' (f32 x 100000, rank 1 of 3): the_transport: the cable"}) ==
                 "");
-          } else {
-            CHECK(lacking(message_of<hvdlite::peer_lost_error>(call),
-                          {"allreduce 'w'", "rank 1 is lost: the_transport: the cable is cut"}) ==
-                  "");
-          }
-          CHECK(lacking(message_of<hvdlite::peer_lost_error>([&] { hvdlite::barrier(comm); }),
-                        {"lost in an earlier call", "the_transport"}) == "");
-          life->end("it is done", "it is done");
-        });
-      for (auto& t : threads) t.join();
+        } else {
+          CHECK(lacking(message_of<hvdlite::peer_lost_error>(call),
+                        {"allreduce 'w'", "rank 1 is lost: the_transport: the cable is cut"}) ==
+                "");
+        }
+        CHECK(lacking(message_of<hvdlite::peer_lost_error>([&] { hvdlite::barrier(comm); }),
+                      {"lost in an earlier call", "the_transport"}) == "");
+      };
+      hvdtest::on_threads_of<comm_type>(3, body, set);
       *counter = -1;
     }
 }
@@ -550,19 +542,10 @@ struct observed_channel : hvdlite::thread_channel {
 /// Three threads; `body(rank, communicator)`.
 template <class Body>
 void on_observed_ranks(double timeout, const Body& body) {
-  const auto hub = std::make_shared<hvdlite::detail::thread_hub>(hvdtest::on_nodes({0, 0, 0}),
-                                                                 std::size_t{1024});
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 3; ++r)
-    threads.emplace_back([&, r] {
-      const auto life = std::make_shared<hvdlite::lifetime>();
-      hvdlite::settings set;
-      set.timeout = timeout;
-      const hvdlite::Communicator<hvdlite::local> comm{std::make_unique<observed_channel>(hub, r),
-                                                       set, life};
-      body(r, comm);
-    });
-  for (auto& t : threads) t.join();
+  hvdlite::settings set;
+  set.timeout = timeout;
+  hvdtest::on_threads_of<hvdlite::Communicator<hvdlite::local>, observed_channel>(
+      3, [&](const auto& comm) { body(comm.rank(), comm); }, set);
 }
 
 TEST_CASE("dead: a process that ends before the call is found, and named as such") {

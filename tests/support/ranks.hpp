@@ -5,13 +5,16 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -77,6 +80,23 @@ void on_every_world(const body_type& body, const world_options& options = {});
 
 /// The same with `n` threads only, whatever the program was started as.
 void on_threads(int n, const body_type& body, const world_options& options = {});
+
+/// Runs `body(comm)` on `n` threads that are the ranks of a Comm: of other backends than the
+/// default ones, or over a channel of the test's.
+template <class Comm, class Channel = hvdlite::thread_channel, class Body>
+void on_threads_of(int n, const Body& body, const hvdlite::settings& set = {}) {
+  hvdlite::detail::list<int> nodes{static_cast<std::size_t>(n)};  // all on node 0
+  const auto hub =
+      std::make_shared<hvdlite::detail::thread_hub>(std::move(nodes), std::size_t{1024});
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r)
+    threads.emplace_back([&, r] {
+      const Comm comm{std::make_unique<Channel>(hub, r), set,
+                      std::make_shared<hvdlite::lifetime>()};
+      body(comm);
+    });
+  for (auto& t : threads) t.join();
+}
 
 /// The deadline starts anew: for tests that are long because they are many.
 void restart_deadline();

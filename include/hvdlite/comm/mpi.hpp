@@ -174,7 +174,7 @@ class mpi {
       w.requests.clear();
       if (!in_flight) continue;
       // The others stay MPI's, which may still write to the staging memory, and read the user's.
-      w.staging.leave_to_nobody();
+      w.staging.leak();
       detail::mpi_session::instance().leaves_data();
     }
   }

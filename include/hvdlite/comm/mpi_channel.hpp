@@ -107,15 +107,22 @@ class mpi_session {
     if (--alive_ == 0 && exiting_) finish();
   }
   /// See channel: a rank that is missed may not come to the barrier at the end either.
-  void misses_ranks() { ++missed_; }
-  void meets_them_again() { --missed_; }
-  /// A process whose death makes that barrier futile.
-  void watch(const process_identity& process) { watched_.push_back(process); }
+  void rank_missed() { ++missed_; }
+  void all_met_again() { --missed_; }
+  /// Processes whose death makes that barrier futile. Those of the world, which stay the same: the
+  /// first call counts.
+  bool watches() const { return !watched_.empty(); }
+  void watch(const process_identity& process) { watched_.push_back({process}); }
 
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
 
  private:
+  struct watched {
+    process_identity process;
+    bool seen_ended = false;
+  };
+
   struct thread_end {
     mpi_session* session = nullptr;
     ~thread_end() {
@@ -152,7 +159,6 @@ class mpi_session {
     MPI_Request barrier = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(MPI_COMM_WORLD, &barrier) != MPI_SUCCESS) return false;
     constexpr double patience = 5;  // seconds, with ranks that were missed before
-    bool seen_ended = false;
     const stopwatch watch;
     for (int round = 1;; ++round) {
       int met = 0;
@@ -162,8 +168,9 @@ class mpi_session {
       clock::sleep_for(500'000);
       if (round % 64 != 0) continue;
       const process_identity self = this_process();
-      for (const process_identity& other : watched_)
-        if (state_of(other, self) == process_state::ended && std::exchange(seen_ended, true))
+      for (watched& other : watched_)
+        if (state_of(other.process, self) == process_state::ended &&
+            std::exchange(other.seen_ended, true))
           return false;  // seen twice: the barrier has had the time to notice
     }
   }
@@ -171,7 +178,7 @@ class mpi_session {
   boost::mpi::environment* environment_ = nullptr;
   int alive_ = 0;
   std::atomic<int> missed_{0};
-  list<process_identity> watched_;
+  list<watched> watched_;
   std::atomic<bool> leaves_data_{false};
   bool exiting_ = false;  // static objects are being destroyed
   home_process home_;
@@ -214,8 +221,8 @@ class mpi_channel final : public channel {
 
   void leave(std::string_view) noexcept override { has_messages_ = true; }
   void leaves_messages() noexcept override { has_messages_ = true; }
-  void misses_ranks() noexcept override { detail::mpi_session::instance().misses_ranks(); }
-  void meets_them_again() noexcept override { detail::mpi_session::instance().meets_them_again(); }
+  void rank_missed() noexcept override { detail::mpi_session::instance().rank_missed(); }
+  void all_met_again() noexcept override { detail::mpi_session::instance().all_met_again(); }
 
   HVDLITE_COLD process_report look_at(int rank) noexcept override {
     if (node_of(rank) != node_of(rank_)) return {};
@@ -224,9 +231,11 @@ class mpi_channel final : public channel {
   }
   /// For the world: the end of the process waits for the others of this node while they live.
   HVDLITE_COLD void watch_all() const {
+    auto& session = detail::mpi_session::instance();
+    if (session.watches()) return;
     for (int r = 0; r < size_; ++r)
       if (r != rank_ && node_of(r) == node_of(rank_))
-        detail::mpi_session::instance().watch(processes_[static_cast<std::size_t>(r)]);
+        session.watch(processes_[static_cast<std::size_t>(r)]);
   }
 
   MPI_Comm handle() const { return comm_; }

@@ -43,8 +43,8 @@ class channel {
   virtual void leaves_messages() noexcept {}
   /// A rank did not come to a call, or has left: it may never come to the end of the job either;
   /// and, once for each such moment, that all have come to a later call after all.
-  virtual void misses_ranks() noexcept {}
-  virtual void meets_them_again() noexcept {}
+  virtual void rank_missed() noexcept {}
+  virtual void all_met_again() noexcept {}
 
   struct process_report {
     detail::process_state state = detail::process_state::unknown;

@@ -90,7 +90,7 @@ class list : public list_memory {
   }
   void clear() { size_ = 0; }
   /// Empties it without giving the memory back: somebody still uses it.
-  void leave_to_nobody() {
+  void leak() {
     memory_ = nullptr;
     size_ = capacity_ = 0;
   }

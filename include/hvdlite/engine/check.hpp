@@ -245,7 +245,7 @@ class checker {
     p.last_sequence = 0;
     p.reason = detail::text({"its process (", process, ") has ended without a word"});
   }
-  bool is_told(int rank) const { return at(rank).reason_complete; }
+  bool has_departed(int rank) const { return at(rank).reason_complete; }
 
   /// The rank that will never do this call, or -1; and why.
   int lost_rank() const {

@@ -23,6 +23,7 @@
 #include <hvdlite/core/settings.hpp>
 #include <hvdlite/core/text.hpp>
 #include <hvdlite/engine/check.hpp>
+#include <hvdlite/engine/lifetime.hpp>
 #include <hvdlite/engine/watchdog.hpp>
 #include <hvdlite/engine/weights.hpp>
 #include <hvdlite/trace/event.hpp>
@@ -30,27 +31,8 @@
 
 namespace hvdlite {
 
-class endpoint;
-
-/// The communicators that end together, with their Environment or their launch.
-class lifetime {
- public:
-  /// Closes all of them; see endpoint::close.
-  void end(std::string_view why, std::string_view later) noexcept;
-  /// Only tells the peers; see endpoint::tell_the_end.
-  void tell_the_end(std::string_view why) noexcept;
-
- private:
-  friend endpoint;
-  void add(endpoint* member);
-  void remove(const endpoint* member) noexcept;
-
-  detail::call_lock lock_;
-  detail::list<endpoint*> members_;
-};
-
 /// See the file's head. Calls of several threads are taken one after the other.
-class endpoint {
+class endpoint final : public lifetime::member {
  public:
   /// `backends`: in order of preference, one at least is usable unless the world is of one.
   /// `epoch`: a number that all ranks share and other communicators hardly have; it keeps messages
@@ -122,7 +104,7 @@ class endpoint {
   /// This rank takes part in nothing any more; its peers are told `why`, later calls here throw a
   /// usage_error saying `later`, and so does one in which another thread waits. Does not block for
   /// longer than such a call needs to notice.
-  HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept {
+  HVDLITE_COLD void close(std::string_view why, std::string_view later) noexcept override {
     // Held by this thread: it has told the end, and the process exits.
     if (home_.left() || lock_.held_by_this_thread()) return;
     closing_.store(true, std::memory_order_relaxed);
@@ -139,7 +121,7 @@ class endpoint {
 
   /// Tells the peers `why`, from within a call or from outside: for a process that is about to end,
   /// since no other thread gets into a call afterwards.
-  HVDLITE_COLD void tell_the_end(std::string_view why) noexcept {
+  HVDLITE_COLD void tell_the_end(std::string_view why) noexcept override {
     if (home_.left()) return;
     const bool inside = lock_.held_by_this_thread();
     if (!inside && !lock_.lock_soon()) return;
@@ -389,11 +371,11 @@ class endpoint {
 
   /// For the end of the job, which waits for nobody who was missed.
   HVDLITE_COLD void miss() {
-    if (!std::exchange(missed_, true)) where_.start_up().misses_ranks();
+    if (!std::exchange(missed_, true)) where_.start_up().rank_missed();
   }
   HVDLITE_COLD void meet_again() {
     missed_ = false;
-    where_.start_up().meets_them_again();
+    where_.start_up().all_met_again();
   }
 
   HVDLITE_COLD void lose(std::string_view how) {
@@ -479,29 +461,5 @@ class endpoint {
   std::shared_ptr<lifetime> life_;
   detail::home_process home_;
 };
-
-HVDLITE_COLD inline void lifetime::add(endpoint* member) {
-  const detail::call_lock::guard lock{lock_};
-  members_.push_back(member);
-}
-
-HVDLITE_COLD inline void lifetime::remove(const endpoint* member) noexcept {
-  if (lock_.held_by_this_thread()) return;     // the process exits, after tell_the_end
-  const detail::call_lock::guard lock{lock_};  // not while `end` is at it
-  for (std::size_t i = members_.size(); i-- > 0;)
-    if (members_[i] == member) members_.erase(i);
-}
-
-HVDLITE_COLD inline void lifetime::end(std::string_view why, std::string_view later) noexcept {
-  if (lock_.held_by_this_thread()) return;  // the same
-  const detail::call_lock::guard lock{lock_};
-  for (endpoint* const member : members_) member->close(why, later);
-  members_.clear();
-}
-
-HVDLITE_COLD inline void lifetime::tell_the_end(std::string_view why) noexcept {
-  if (!lock_.lock_soon()) return;
-  for (endpoint* const member : members_) member->tell_the_end(why);
-}
 
 }  // namespace hvdlite

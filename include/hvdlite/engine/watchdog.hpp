@@ -66,7 +66,7 @@ class watchdog {
 
   HVDLITE_COLD void look_for_the_dead() {
     for (int r = 0; r < where_.size(); ++r) {
-      if (r == where_.rank() || check_.is_told(r)) continue;
+      if (r == where_.rank() || check_.has_departed(r)) continue;
       const auto process = where_.start_up().look_at(r);
       if (process.state == detail::process_state::ended) check_.has_ended(r, process.number);
     }

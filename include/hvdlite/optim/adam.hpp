@@ -131,65 +131,47 @@ class adam_state {
 
 }  // namespace detail
 
+/// What Adam and AdamW have in common.
+template <class Options>
+class basic_adam {
+  static constexpr bool decoupled = std::same_as<Options, adamw_options>;
+  static constexpr const char* name = decoupled ? "AdamW" : "Adam";
+
+ public:
+  using options_type = Options;
+
+  /// Throws usage_error for options without sense.
+  explicit basic_adam(const Options& options = {}) : options_{options} {
+    detail::expect_adam_options(name, options);
+  }
+
+  Options& options() { return options_; }
+  const Options& options() const { return options_; }
+  /// How often parameter number `index` was updated.
+  std::uint64_t steps(std::size_t index) const { return state_.steps(index); }
+
+  /// Updates parameter number `index`. Local, not collective. Throws usage_error if its size has
+  /// changed.
+  template <class T>
+    requires is_floating_v<T>
+  void update(std::size_t index, std::span<T> parameter, std::span<const T> gradient) {
+    state_.template update<decoupled>(name, options_, index, parameter, gradient);
+  }
+
+ private:
+  Options options_;
+  detail::adam_state state_;
+};
+
 /// g += weight_decay * p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
 /// p -= learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon), where t counts
 /// the steps of the parameter, and with amsgrad the largest v so far takes v's place. Halves are
 /// computed with in float. m and v start at zero and have the parameter's precision, float for
 /// halves.
-class Adam {
- public:
-  using options_type = adam_options;
-
-  /// Throws usage_error for options without sense.
-  explicit Adam(const adam_options& options = {}) : options_{options} {
-    detail::expect_adam_options("Adam", options);
-  }
-
-  adam_options& options() { return options_; }
-  const adam_options& options() const { return options_; }
-  /// How often parameter number `index` was updated.
-  std::uint64_t steps(std::size_t index) const { return state_.steps(index); }
-
-  /// Updates parameter number `index`. Local, not collective. Throws usage_error if its size has
-  /// changed.
-  template <class T>
-    requires is_floating_v<T>
-  void update(std::size_t index, std::span<T> parameter, std::span<const T> gradient) {
-    state_.update<false>("Adam", options_, index, parameter, gradient);
-  }
-
- private:
-  adam_options options_;
-  detail::adam_state state_;
-};
+using Adam = basic_adam<adam_options>;
 
 /// Adam whose weight decay is decoupled from the gradient: p *= 1 - learning_rate * weight_decay
 /// before the step, instead of g += weight_decay * p.
-class AdamW {
- public:
-  using options_type = adamw_options;
-
-  /// Throws usage_error for options without sense.
-  explicit AdamW(const adamw_options& options = {}) : options_{options} {
-    detail::expect_adam_options("AdamW", options);
-  }
-
-  adamw_options& options() { return options_; }
-  const adamw_options& options() const { return options_; }
-  /// How often parameter number `index` was updated.
-  std::uint64_t steps(std::size_t index) const { return state_.steps(index); }
-
-  /// Updates parameter number `index`. Local, not collective. Throws usage_error if its size has
-  /// changed.
-  template <class T>
-    requires is_floating_v<T>
-  void update(std::size_t index, std::span<T> parameter, std::span<const T> gradient) {
-    state_.update<true>("AdamW", options_, index, parameter, gradient);
-  }
-
- private:
-  adamw_options options_;
-  detail::adam_state state_;
-};
+using AdamW = basic_adam<adamw_options>;
 
 }  // namespace hvdlite

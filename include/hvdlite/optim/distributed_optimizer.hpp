@@ -260,10 +260,7 @@ class DistributedOptimizer {
   /// Sets the gradients that were added or are held to zero; absent ones stay so. Local. Throws
   /// usage_error between `synchronize` and `step`, and for a const gradient.
   void zero_grad() {
-    on_own([&](const target& t) {
-      all_->cycle.zero_gradients(t);
-      return true;
-    });
+    on_own([&](const target& t) { all_->cycle.zero_gradients(t); });
   }
 
   /// How many steps were skipped for gradients that were not finite.
@@ -342,9 +339,9 @@ class DistributedOptimizer {
     hvdlite::for_each_tensor(set, [&](std::string_view name, auto&&) { names.add(name); });
   }
 
-  /// f(target) for what was added, or is held.
+  /// f(target) for what was added, or is held; returns what it returns.
   template <class F>
-  bool on_own(F&& f) {
+  auto on_own(F&& f) {
     everything& all = *all_;
     if constexpr (holding_optimizer<Opt>) {
       decltype(auto) gradients = optimizer_traits<Opt>::gradients(all.optimizer);
@@ -371,7 +368,7 @@ class DistributedOptimizer {
   /// f(target) for what is handed in. Pairs go by position, so that the name of a gradient that
   /// has one must be its parameter's.
   template <class F>
-  bool on_pairs(auto& params, auto& grads, F&& f) {
+  auto on_pairs(auto& params, auto& grads, F&& f) {
     everything& all = *all_;
     collect_names(params, all.names_given);
     collect_names(grads, all.names_of_gradients);
@@ -387,12 +384,7 @@ class DistributedOptimizer {
   }
 
   double clip_own(detail::gradient_change how, double limit) {
-    double result = 0;
-    on_own([&](const target& t) {
-      result = clip_each(t.each, how, limit);
-      return true;
-    });
-    return result;
+    return on_own([&](const target& t) { return clip_each(t.each, how, limit); });
   }
 
   template <class Grads>

@@ -88,13 +88,12 @@ class basic_update_cycle {
     }
     // Gradients that are held are written, even where they are not read.
     inspect(target, samples.value() != 0 || target.step_whole != nullptr);
-    if (alone() && passes_.empty()) {
-      updates_ = samples.value() != 0;
-      if (updates_) look_for_nonfinite(&target);
-      return apply(target, true);
-    }
+    if (takes_as_they_are(target, samples))
+      return apply(target, [&](const parameter& p, std::size_t i, std::size_t first) {
+        if (reader_[first] == i) p.update_alone(target.optimizer, first);
+      });
     reduce(target, samples.value(), &samples);
-    return apply(target, false);
+    return apply_packed(target);
   }
 
   bool synchronize(const step_target& target, const sample_count& samples) {
@@ -103,11 +102,7 @@ class basic_update_cycle {
     if (!reduces_now()) return false;
     inspect(target, true);
     expect_writable(target);
-    if (alone() && passes_.empty()) {
-      updates_ = samples.value() != 0;
-      present_here();
-      if (updates_) look_for_nonfinite(&target);
-    } else {
+    if (!takes_as_they_are(target, samples)) {
       reduce(target, samples.value(), &samples);
       if (updates_) write_back(target);
     }
@@ -120,15 +115,13 @@ class basic_update_cycle {
 
   bool flush(const step_target& target) {
     if (synchronized_)
-      refuse(
-          {"flush was called between synchronize and step; step first, nothing is left over "
-           "then"});
+      refuse({"flush was called between synchronize and step; step, nothing is left over then"});
     if (alone() ? passes_.empty()
                 : !buckets_.meet(text({"flush of ", buckets_.who()}), !passes_.empty()))
       return false;
     inspect(target, target.step_whole != nullptr);
     reduce(target, 0, nullptr);
-    return apply(target, false);
+    return apply_packed(target);
   }
 
   /// `gradients`: visits them in the order of the parameters. Local.
@@ -142,22 +135,21 @@ class basic_update_cycle {
            "several passes make a step, clip only where it returns true"});
     find_reduced(gradients);
     const gradient_kernels& k = options_.kernels;
-    if (how == gradient_change::clamp) {
-      const double most = fold_reduced(
+    const auto largest = [&] {
+      return fold_reduced(
           gradients, [&](const void* g, std::size_t n) { return k.largest(g, n); }, larger);
+    };
+    if (how == gradient_change::clamp) {
+      const double most = largest();
       change_reduced(gradients, how, limit, k.clamp);
       return most;
     }
-    const double norm = norm_from(
-        [&](double scale) {
-          return fold_reduced(
-              gradients, [&](const void* g, std::size_t n) { return k.squares(g, n, scale); },
-              [](double a, double b) { return a + b; });
-        },
-        [&] {
-          return fold_reduced(
-              gradients, [&](const void* g, std::size_t n) { return k.largest(g, n); }, larger);
-        });
+    const auto squares = [&](double scale) {
+      return fold_reduced(
+          gradients, [&](const void* g, std::size_t n) { return k.squares(g, n, scale); },
+          [](double a, double b) { return a + b; });
+    };
+    const double norm = norm_from(squares, largest);
     const double factor = clip_factor(norm, limit);
     if (factor != 1) change_reduced(gradients, how, factor, k.scale);
     return norm;
@@ -168,9 +160,8 @@ class basic_update_cycle {
       refuse(
           {"zero_grad was called between synchronize and step; the reduced gradients would be "
            "lost, step first"});
-    guard_each(
-        target.each, [](const parameter& p, std::size_t) { p.change(gradient_change::zero, 0); },
-        &target.names);
+    const auto zero = [](const parameter& p, std::size_t) { p.change(gradient_change::zero, 0); };
+    guard_each(target.each, zero, &target.names);
   }
 
  private:
@@ -208,8 +199,8 @@ class basic_update_cycle {
     }
   }
 
-  /// Takes down the parameters, which must be those of earlier steps, and with `looks` the
-  /// gradients: of parameters that are one memory, one reads.
+  /// Notes which parameters there are, which must be those of earlier steps, and with `looks` which
+  /// gradients: of parameters that are one memory, one is read.
   void inspect(const step_target& target, bool looks) {
     layouts_.clear();
     looks_.clear();
@@ -251,10 +242,15 @@ class basic_update_cycle {
     }
   }
 
-  /// Which parameters have a gradient on this rank, as far as looks can tell.
-  void present_here() {
+  /// In a world of one, a pass that makes a step by itself has the reduced gradients already: the
+  /// user's. Whether this is one.
+  bool takes_as_they_are(const step_target& target, const sample_count& samples) {
+    if (!alone() || !passes_.empty()) return false;
+    updates_ = samples.value() != 0;
     present_.clear();
     for (const std::size_t reader : reader_) present_.push_back(reader != none);
+    if (updates_) look_for_nonfinite(&target);
+    return true;
   }
 
   bool is_first(std::size_t i) const { return parameters_.first_of(i) == i; }
@@ -375,26 +371,29 @@ class basic_update_cycle {
     });
   }
 
-  /// `as_they_are`: with the user's gradients instead of packed ones.
-  bool apply(const step_target& target, bool as_they_are) {
+  /// update(parameter, index, the first with its memory) for each, or the step of an optimizer that
+  /// holds its parameters.
+  template <class F>
+  bool apply(const step_target& target, F&& update) {
+    if (!may_update()) return false;
     if (target.step_whole != nullptr) {
-      if (!as_they_are && updates_) write_back(target);
-      if (!may_update()) return false;
       target.step_whole(target.optimizer);
       return true;
     }
-    if (!may_update()) return false;
     std::size_t i = 0;
-    const auto update = [&](const parameter& p) {
-      const std::size_t first = parameters_.first_of(i);
-      if (as_they_are && reader_[first] == i)
-        p.update_alone(target.optimizer, first);
-      else if (!as_they_are && first == i && present_[i] != 0)
-        p.update(target.optimizer, i, buckets_.at(i));
+    const auto visit = [&](const parameter& p) {
+      update(p, i, parameters_.first_of(i));
       ++i;
     };
-    target.each(update);
+    target.each(visit);
     return true;
+  }
+
+  bool apply_packed(const step_target& target) {
+    if (target.step_whole != nullptr && updates_) write_back(target);
+    return apply(target, [&](const parameter& p, std::size_t i, std::size_t first) {
+      if (first == i && present_[i] != 0) p.update(target.optimizer, i, buckets_.at(i));
+    });
   }
 
   bool step_synchronized(const step_target& target, const sample_count& samples) {
@@ -404,25 +403,13 @@ class basic_update_cycle {
            "gradients already; give them to synchronize"});
     inspect(target, true);
     synchronized_ = false;
-    if (!may_update()) return false;
-    if (target.step_whole != nullptr) {
-      target.step_whole(target.optimizer);
-      return true;
-    }
-    std::size_t i = 0;
-    const auto update = [&](const parameter& p) {
-      const std::size_t first = parameters_.first_of(i);
-      if (present_[first] != 0) {
-        bool updated = false;
-        if (reader_[first] == i) updated = p.update_alone(target.optimizer, first);
-        const bool last_chance = reader_[first] == none ? first == i : reader_[first] == i;
-        if (!updated && last_chance && written_[first] == 0)
-          p.update(target.optimizer, first, buckets_.at(first));  // other ranks have it
-      }
-      ++i;
-    };
-    target.each(update);
-    return true;
+    return apply(target, [&](const parameter& p, std::size_t i, std::size_t first) {
+      if (present_[first] == 0) return;
+      if (reader_[first] == i && p.update_alone(target.optimizer, first)) return;
+      const bool last_chance = reader_[first] == none ? first == i : reader_[first] == i;
+      if (last_chance && written_[first] == 0)
+        p.update(target.optimizer, first, buckets_.at(first));  // other ranks have it
+    });
   }
 
   void expect_writable(const step_target& target) {
