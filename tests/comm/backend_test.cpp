@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <thread>
