@@ -15,7 +15,7 @@ function(hvdlite_add_target name)
 endfunction()
 
 set(EIGEN_headers ${include}/hvdlite/tensor/eigen.hpp)
-set(MPI_headers ${include}/hvdlite/comm/mpi.hpp)
+set(MPI_headers ${include}/hvdlite/comm/mpi.hpp ${include}/hvdlite/comm/mpi_channel.hpp)
 foreach(part IN LISTS parts)
   list(REMOVE_ITEM core_headers ${${part}_headers})
   list(FILTER ${part}_headers INCLUDE REGEX "${include}/hvdlite/.*")

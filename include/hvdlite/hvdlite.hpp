@@ -2,8 +2,8 @@
 // The door: everything that a training loop needs, in the order of the layers.
 #pragma once
 
-#include <hvdlite/core/config.hpp>    // gives: the C++20 check, HVDLITE_WITH_MPI, _EIGEN
-#if __cplusplus >= 202002L            // else the one line of the check says enough
+#include <hvdlite/core/config.hpp>    // gives: the checks of the language, HVDLITE_WITH_MPI, _EIGEN
+#ifdef HVDLITE_EXPORT                 // else the one line of a check says enough
 #include <hvdlite/core/element.hpp>   // gives: float16, bfloat16, dtype
 #include <hvdlite/core/error.hpp>     // gives: error and its kinds
 #include <hvdlite/core/settings.hpp>  // gives: the HVDLITE_* environment variables

@@ -29,12 +29,22 @@ else
   if [ "$way" = minimal ]; then arguments+=(-DHVDLITE_MPI=OFF -DHVDLITE_EIGEN=OFF); fi
 fi
 
-# How a project gets at hvdlite makes no difference to two of its four programs.
+# How a project gets at hvdlite makes no difference to the others of its programs.
 programs=(minimal core_only)
-if [ "$way" = installed ]; then programs+=(one_world hostile_macros); fi
+if [ "$way" = installed ]; then programs+=(one_world one_world_lto hostile_macros); fi
 "$cmake" -S "$project" -B "$scratch/build" "${arguments[@]}"
 "$cmake" --build "$scratch/build" --target "${programs[@]}"
 for program in "${programs[@]}"; do "$scratch/build/$program"; done
+
+# Many processes that each train alone is not what a launcher with several ranks was asked for.
+if [ "$way" = minimal ]; then
+  if OMPI_COMM_WORLD_SIZE=2 "$scratch/build/minimal" >"$scratch/alone.log" 2>&1 ||
+    ! grep -q 'the launcher started 2 processes' "$scratch/alone.log"; then
+    cat "$scratch/alone.log"
+    echo "FAILED: a program without MPI does not refuse to be one of several ranks"
+    exit 1
+  fi
+fi
 
 if [ "$way" = installed ] && command -v pkg-config >/dev/null; then
   PKG_CONFIG_PATH=$(dirname "$(find "$scratch/prefix" -name hvdlite.pc)")

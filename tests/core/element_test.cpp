@@ -321,3 +321,19 @@ TEST_CASE("every dtype has a name of its own") {
   }
   CHECK(seen.size() == types.size());
 }
+
+TEST_CASE_TEMPLATE("finite, infinite and NaN by the bits", F, float, double) {
+  using L = std::numeric_limits<F>;
+  for (const F sign : {F{1}, F{-1}}) {
+    for (const F x : {F{0}, L::denorm_min(), L::min(), F{1}, L::max()}) {
+      CHECK(hvdlite::detail::is_finite(sign * x));
+      CHECK(!hvdlite::detail::is_nan(sign * x));
+    }
+    CHECK(!hvdlite::detail::is_finite(sign * L::infinity()));
+    CHECK(!hvdlite::detail::is_nan(sign * L::infinity()));
+    for (const F x : {L::quiet_NaN(), L::signaling_NaN()}) {
+      CHECK(!hvdlite::detail::is_finite(std::copysign(x, sign)));
+      CHECK(hvdlite::detail::is_nan(std::copysign(x, sign)));
+    }
+  }
+}

@@ -70,6 +70,7 @@ compiler_of() { # BUILD
 flags_of() { # BUILD
   case $1 in
     plain) echo "-O0 -DHVDLITE_WITH_MPI=0" ;;
+    fast) echo "-O2 -ffast-math -DHVDLITE_WITH_MPI=0" ;;
     asan)
       echo "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DHVDLITE_WITH_MPI=0"
       ;;

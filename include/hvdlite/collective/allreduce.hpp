@@ -56,7 +56,7 @@ HVDLITE_COLD text refusal(const allreduce_options& o) {
   if (o.samples.given()) {
     if (!std::same_as<Op, average>)
       return {"samples are weights of an average, and the op is another one; leave .samples out"};
-    if (!(o.samples.value() >= 0) || !std::isfinite(o.samples.value()))
+    if (!is_finite(o.samples.value()) || o.samples.value() < 0)
       return text(
           {"samples is ", o.samples.value(), "; expected a finite number that is not negative"});
     if (is_integer_v<T> && sizeof(T) == 8)
@@ -173,6 +173,13 @@ template <communicator Comm, class In, class Out>
   requires(!reduce_op<Out> && !std::same_as<std::remove_cvref_t<Out>, allreduce_options>)
 void allreduce(const Comm& comm, const In& in, Out&& out, const allreduce_options& options = {}) {
   hvdlite::allreduce(comm, in, std::forward<Out>(out), average{}, options);
+}
+
+/// Says that the communicator is missing.
+template <class X, class... Rest>
+  requires(!communicator<X>)
+void allreduce(const X&, const Rest&...) {
+  detail::expect_communicator<X>();
 }
 
 /// In place, with the op of a policy type: `allreduce<my_policy>(comm, x)`.

@@ -17,6 +17,7 @@
 #include <hvdlite/ops/reduce_op.hpp>
 #include <hvdlite/tensor/pack.hpp>
 #include <hvdlite/tensor/std.hpp>
+#include <hvdlite/tensor/tensor_set.hpp>
 #include <hvdlite/tensor/traits.hpp>
 
 namespace hvdlite {
@@ -45,6 +46,32 @@ inline constexpr bool is_vector_bool_v = false;
 template <class A>
 inline constexpr bool is_vector_bool_v<std::vector<bool, A>> = true;
 
+/// Whether X is no tensor, but holds some: a std::tie of them, a range of matrices.
+template <class X>
+constexpr bool is_collection() {
+  using Bare = std::remove_cvref_t<X>;
+  if constexpr (leaf_tensor<Bare&>) {
+    return false;
+  } else if constexpr (tuple_like<Bare>) {
+    return []<std::size_t... At>(std::index_sequence<At...>) {
+      return (leaf_tensor<std::tuple_element_t<At, Bare>&> && ...);
+    }(std::make_index_sequence<std::tuple_size_v<Bare>>{});
+  } else if constexpr (iterable<Bare>) {
+    using Item = std::remove_cvref_t<decltype(*iteration::first_of(std::declval<Bare&>()))>;
+    return !element<Item> && (leaf_tensor<Item&> || named_tensor<Item>);
+  } else {
+    return false;
+  }
+}
+
+/// What a verb says whose first argument is no communicator.
+template <class X>
+constexpr void expect_communicator() {
+  static_assert(communicator<X>,
+                "hvdlite: the first argument is no communicator: pass env.world(), or one that was "
+                "split from it, and then the tensor");
+}
+
 /// True if X is a tensor; otherwise the compiler prints one of the sentences, and nothing else.
 template <class X>
 constexpr bool expect_tensor() {
@@ -59,7 +86,11 @@ constexpr bool expect_tensor() {
                   "hvdlite::buffer{pointer, count} or a std::span");
     static_assert(!tensor_expression<X>,
                   "hvdlite: an expression has no memory of its own: evaluate it into a variable");
-    static_assert(ok || is_vector_bool_v<Bare> || std::is_pointer_v<Bare> || tensor_expression<X>,
+    static_assert(!is_collection<X>(),
+                  "hvdlite: these are several tensors, and here goes one: call this for each of "
+                  "them (broadcast_parameters and DistributedOptimizer take them together)");
+    static_assert(ok || is_vector_bool_v<Bare> || std::is_pointer_v<Bare> || tensor_expression<X> ||
+                      is_collection<X>(),
                   "hvdlite: this type is not a tensor: specialise hvdlite::tensor_traits for it, "
                   "with a view() that returns hvdlite::buffer{pointer, count} of numbers");
   }

@@ -57,4 +57,11 @@ void broadcast(const Comm& comm, X&& x, Root root) {
       broadcast_options{.root = std::in_range<int>(root) ? static_cast<int>(root) : -1});
 }
 
+/// Says that the communicator is missing.
+template <class X, class... Rest>
+  requires(!communicator<X>)
+void broadcast(const X&, const Rest&...) {
+  detail::expect_communicator<X>();
+}
+
 }  // namespace hvdlite

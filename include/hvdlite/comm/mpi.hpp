@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend over MPI: data point to point, so that every step can be polled, given a deadline and
 // told about the loss of a peer. Reductions go by slice owner: each piece travels raw to the rank
-// that evaluates the tree for it, and the result travels back.
+// that evaluates the tree for it, and when all are evaluated, the results travel back.
 #pragma once
 
 #include <hvdlite/comm/mpi_channel.hpp>
@@ -15,6 +15,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <hvdlite/comm/backend.hpp>
 #include <hvdlite/core/text.hpp>
@@ -112,6 +113,7 @@ class mpi {
     op_ = &op;
     terms_ = &terms;
     started_ = finished_ = pieces_ = 0;
+    to_share_ = false;
     if (const MPI_Datatype type = summed_by_mpi(); type != MPI_DATATYPE_NULL) {
       sum_by_mpi(type);
       return request{0};
@@ -125,6 +127,7 @@ class mpi {
     per_piece_ = (std::max)(std::size_t{1}, chunk_bytes_ / (many ? 4 : 1) / element);
     pieces_ = (slice + per_piece_ - 1) / per_piece_;
     for (window& w : windows_) w.stage = 0;
+    to_share_ = op.reduces() && !everyone_;
     if (op.reduces()) {
       const std::size_t bytes =
           ranks() * (std::min)(per_piece_, (std::max)(slice, std::size_t{1})) * element;
@@ -147,36 +150,31 @@ class mpi {
     bool all_before_evaluated = true;
     for (std::size_t piece = finished_; piece < started_; ++piece) {
       window& w = window_of(piece);
-      if (w.stage == 1 && all_before_evaluated && complete(w)) {
+      if (w.stage == 1 && all_before_evaluated && complete(w.requests)) {
         w.stage = 2;
         ++r.steps;
-        op_->reduces() ? evaluate_and_share(piece, w) : send_to_children(piece, w);
+        op_->reduces() ? evaluate(piece, w) : send_to_children(piece, w);
       }
       all_before_evaluated = all_before_evaluated && w.stage == 2;
-      if (w.stage == 2 && piece == finished_ && complete(w)) ++finished_, ++r.steps;
+      if (w.stage == 2 && piece == finished_ && complete(w.requests)) ++finished_, ++r.steps;
     }
-    return finished_ == pieces_ ? state::done : state::moving;
+    if (finished_ != pieces_) return state::moving;
+    if (std::exchange(to_share_, false)) {
+      share();
+      ++r.steps;
+    }
+    return results_.empty() || complete(results_) ? state::done : state::moving;
   }
 
   HVDLITE_COLD void withdraw(request&) noexcept {
-    for (window& w : windows_) {
-      bool in_flight = false;
-      for (MPI_Request& r : w.requests) {
-        if (r == MPI_REQUEST_NULL) continue;
-        // A receive that nobody has begun to serve is withdrawn for good. Errors have nobody to be
-        // told to: that there is one is why we are here.
-        int ended = 0;
-        MPI_Cancel(&r);
-        if (MPI_Test(&r, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended != 0) continue;
-        if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+    bool in_flight = cancel(results_);
+    for (window& w : windows_)
+      if (cancel(w.requests)) {
         in_flight = true;
+        w.staging.leak();  // MPI may still write to it
       }
-      w.requests.clear();
-      if (!in_flight) continue;
-      // The others stay MPI's, which may still write to the staging memory, and read the user's.
-      w.staging.leak();
-      detail::mpi_session::instance().leaves_data();
-    }
+    // And to the user's memory, or read it.
+    if (in_flight) detail::mpi_session::instance().leaves_data();
   }
 
   HVDLITE_LEAN void enter() {
@@ -243,8 +241,7 @@ class mpi {
   }
 
   HVDLITE_LEAN void sum_by_mpi(MPI_Datatype type) {
-    // Counts are ints, and tests lower the limit.
-    const std::size_t most = (std::min)(std::size_t{1} << 30, chunk_bytes_ * 1024);
+    const std::size_t most = most_bytes() / op_->element_bytes;
     for (std::size_t first = 0; first < op_->count; first += most) {
       const std::size_t offset = first * op_->element_bytes;
       const std::size_t n = (std::min)(most, op_->count - first);
@@ -262,15 +259,18 @@ class mpi {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  using request_list = detail::list<MPI_Request>;
+
   /// A piece in flight.
   struct window {
-    int stage = 0;  // 1: leaves on their way, 2: results on their way
-    detail::list<MPI_Request> requests;
+    int stage = 0;  // 1: on its way to this rank, 2: evaluated, or on its way to others
+    request_list requests;
     detail::list<std::byte> staging;  // the leaves of the other ranks
   };
 
   struct range {
     std::size_t begin, end;  // elements
+    std::size_t size() const { return end - begin; }
     bool empty() const { return begin == end; }
   };
 
@@ -301,42 +301,63 @@ class mpi {
   /// The elements of `piece` within the slice of `owner`; all slices have the same owner if all
   /// ranks evaluate everything.
   range piece_of(std::size_t piece, int owner) const {
-    range slice{0, op_->count};
-    if (op_->reduces() && !everyone_) {
-      const auto o = static_cast<std::size_t>(owner);
-      slice = {op_->count * o / ranks(), op_->count * (o + 1) / ranks()};
-    }
-    const std::size_t begin = (std::min)(slice.begin + piece * per_piece_, slice.end);
-    return {begin, (std::min)(begin + per_piece_, slice.end)};
+    const range slice = op_->reduces() && !everyone_ ? slice_of(owner) : range{0, op_->count};
+    return part_of(slice, piece, per_piece_);
+  }
+  range slice_of(int owner) const {
+    const auto o = static_cast<std::size_t>(owner);
+    return {op_->count * o / ranks(), op_->count * (o + 1) / ranks()};
+  }
+  static range part_of(range whole, std::size_t part, std::size_t size) {
+    const std::size_t begin = (std::min)(whole.begin + part * size, whole.end);
+    return {begin, (std::min)(begin + size, whole.end)};
   }
 
-  static MPI_Request* new_request(window& w) {
-    w.requests.push_back(MPI_REQUEST_NULL);
-    return &w.requests.back();
+  static MPI_Request* new_in(request_list& requests) {
+    requests.push_back(MPI_REQUEST_NULL);
+    return &requests.back();
   }
 
-  HVDLITE_OUT_OF_LINE void send(const std::byte* base, range r, int to, int tag, window& w) {
+  HVDLITE_OUT_OF_LINE void send(const std::byte* base, range r, int to, int tag,
+                                request_list& requests) {
     if (r.empty()) return;
     detail::check_mpi(MPI_Isend(base + r.begin * op_->element_bytes,
                                 static_cast<int>((r.end - r.begin) * op_->element_bytes), MPI_BYTE,
-                                to, tag, comm_, new_request(w)),
+                                to, tag, comm_, new_in(requests)),
                       "MPI_Isend");
   }
 
-  HVDLITE_OUT_OF_LINE void receive(std::byte* to, range r, int from, int tag, window& w) {
+  HVDLITE_OUT_OF_LINE void receive(std::byte* to, range r, int from, int tag,
+                                   request_list& requests) {
     if (r.empty()) return;
     detail::check_mpi(MPI_Irecv(to, static_cast<int>((r.end - r.begin) * op_->element_bytes),
-                                MPI_BYTE, from, tag, comm_, new_request(w)),
+                                MPI_BYTE, from, tag, comm_, new_in(requests)),
                       "MPI_Irecv");
   }
 
-  HVDLITE_LEAN bool complete(window& w) {
+  HVDLITE_LEAN bool complete(request_list& requests) {
     int all = 0;
-    detail::check_mpi(MPI_Testall(static_cast<int>(w.requests.size()), w.requests.data(), &all,
-                                  MPI_STATUSES_IGNORE),
-                      "MPI_Testall");
-    if (all != 0) w.requests.clear();
+    detail::check_mpi(
+        MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+        "MPI_Testall");
+    if (all != 0) requests.clear();
     return all != 0;
+  }
+
+  /// Whether any of them could not be taken back. Errors have nobody to be told to: that there is
+  /// one is why we are here.
+  static bool cancel(request_list& requests) noexcept {
+    bool in_flight = false;
+    for (MPI_Request& r : requests) {
+      if (r == MPI_REQUEST_NULL) continue;
+      int ended = 0;
+      MPI_Cancel(&r);  // a receive that nobody has begun to serve is withdrawn for good
+      if (MPI_Test(&r, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended != 0) continue;
+      if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+      in_flight = true;
+    }
+    requests.clear();
+    return in_flight;
   }
 
   bool present(int rank) const { return terms_->ranks[static_cast<std::size_t>(rank)].present; }
@@ -347,15 +368,16 @@ class mpi {
   HVDLITE_LEAN void send_leaves(std::size_t piece, window& w) {
     for (int step = 1; step < size_; ++step) {  // everybody starts with another one
       const int from = (rank_ + size_ - step) % size_;
-      if (present(from)) receive(staging_of(w, from), piece_of(piece, rank_), from, leaf_tag, w);
+      if (present(from))
+        receive(staging_of(w, from), piece_of(piece, rank_), from, leaf_tag, w.requests);
     }
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_;
-      if (present(rank_)) send(op_->in, piece_of(piece, to), to, leaf_tag, w);
+      if (present(rank_)) send(op_->in, piece_of(piece, to), to, leaf_tag, w.requests);
     }
   }
 
-  HVDLITE_LEAN void evaluate_and_share(std::size_t piece, window& w) {
+  HVDLITE_LEAN void evaluate(std::size_t piece, window& w) {
     const range mine = piece_of(piece, rank_);
     const std::size_t offset = mine.begin * op_->element_bytes;
     for (int r = 0; r < size_; ++r)
@@ -366,15 +388,27 @@ class mpi {
     if (!mine.empty())
       evaluate_(*op_->kernels, op_->op_context, leaves_.data(), op_->out + offset,
                 mine.end - mine.begin, terms_->root);
-    if (everyone_) return;
-    for (int step = 1; step < size_; ++step) {
-      const int from = (rank_ + size_ - step) % size_;
-      const range theirs = piece_of(piece, from);
-      receive(op_->out + theirs.begin * op_->element_bytes, theirs, from, result_tag, w);
-    }
-    for (int step = 1; step < size_; ++step)
-      send(op_->out, mine, (rank_ + step) % size_, result_tag, w);
   }
+
+  /// Whole slices, which are all evaluated: a result that its reader fetches as soon as it is
+  /// written comes out of this core's cache, which takes longer than memory does.
+  HVDLITE_LEAN void share() {
+    const std::size_t most = most_bytes() / op_->element_bytes;
+    const std::size_t parts = (slice_of(size_ - 1).size() + most - 1) / most;  // the largest slice
+    for (std::size_t part = 0; part < parts; ++part)
+      for (int step = 1; step < size_; ++step) {
+        const int from = (rank_ + size_ - step) % size_;
+        const range theirs = part_of(slice_of(from), part, most);
+        receive(op_->out + theirs.begin * op_->element_bytes, theirs, from, result_tag, results_);
+      }
+    for (std::size_t part = 0; part < parts; ++part)
+      for (int step = 1; step < size_; ++step)
+        send(op_->out, part_of(slice_of(rank_), part, most), (rank_ + step) % size_, result_tag,
+             results_);
+  }
+
+  /// Of a message whose memory needs no staging: counts are ints. Tests lower the limit.
+  std::size_t most_bytes() const { return (std::min)(std::size_t{1} << 30, chunk_bytes_ * 64); }
 
   // Broadcast: a binomial tree over ranks counted from the root.
   void receive_from_parent(std::size_t piece, window& w) {
@@ -382,7 +416,7 @@ class mpi {
     if (relative == 0) return;
     const int parent = (relative & (relative - 1)) + op_->root;  // without the lowest bit
     const range r = piece_of(piece, 0);
-    receive(op_->out + r.begin * op_->element_bytes, r, parent % size_, broadcast_tag, w);
+    receive(op_->out + r.begin * op_->element_bytes, r, parent % size_, broadcast_tag, w.requests);
   }
 
   void send_to_children(std::size_t piece, window& w) {
@@ -391,7 +425,8 @@ class mpi {
     while (bit < size_ && (relative & bit) == 0) bit <<= 1;
     for (bit >>= 1; bit > 0; bit >>= 1)
       if (relative + bit < size_)
-        send(op_->out, piece_of(piece, 0), (relative + bit + op_->root) % size_, broadcast_tag, w);
+        send(op_->out, piece_of(piece, 0), (relative + bit + op_->root) % size_, broadcast_tag,
+             w.requests);
   }
 
   MPI_Comm comm_;  // the channel's, which outlives this
@@ -419,6 +454,8 @@ class mpi {
   std::size_t per_piece_ = 1;
   std::size_t pieces_ = 0, started_ = 0, finished_ = 0;
   bool everyone_ = false;
+  bool to_share_ = false;  // the results of this rank's slice, once all are there
+  request_list results_;
 };
 
 }  // namespace hvdlite

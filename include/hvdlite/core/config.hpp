@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler: language check, visibility, floating-point contraction and which optional parts
+// The compiler: language checks, visibility, floating-point contraction and which optional parts
 // are there. The only file with compiler-specific spelling; no definition in the library depends
 // on a feature macro, features only add headers.
 #pragma once
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "hvdlite needs C++20: compile with -std=c++20 or later"
+#elif !defined(__cpp_exceptions)
+#error "hvdlite tells of errors by exceptions: compile without -fno-exceptions"
 #else
 
 /// 1 when Boost.MPI and MPI are to be used; CMake sets it, a bare compile looks for the headers.
@@ -63,4 +65,4 @@
 #define HVDLITE_STRICT_FP_BODY
 #endif
 
-#endif  // C++20
+#endif  // C++20 with exceptions

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -201,6 +201,29 @@ template <>
 struct canonical<std::complex<double>> {
   using type = std::complex<double>;
 };
+
+/// The bits of a float or double but for its sign. Infinity's are greater than those of all finite
+/// numbers, a NaN's greater than infinity's. (-ffast-math lets the compiler take for granted that
+/// there is neither, and leave out what asks for them in other ways.)
+template <class F>
+constexpr auto magnitude_bits(F value) {
+  if constexpr (sizeof(F) == 4)
+    return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+  else
+    return std::bit_cast<std::uint64_t>(value) & 0x7fffffffffffffffu;
+}
+template <class F>
+inline constexpr auto infinity_bits = magnitude_bits(std::numeric_limits<F>::infinity());
+
+/// std::isfinite and std::isnan, whatever the compiler's flags.
+template <class F>
+constexpr bool is_finite(F value) {
+  return magnitude_bits(value) < infinity_bits<F>;
+}
+template <class F>
+constexpr bool is_nan(F value) {
+  return magnitude_bits(value) > infinity_bits<F>;
+}
 
 }  // namespace detail
 

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include <hvdlite/core/clock.hpp>
+#include <hvdlite/core/element.hpp>
 #include <hvdlite/core/error.hpp>
 #include <hvdlite/core/text.hpp>
 
@@ -53,7 +54,7 @@ HVDLITE_COLD inline const char* parse_setting(std::string_view name, std::string
   const char* const end = value.data() + value.size();
   const auto parsed = std::from_chars(value.data(), end, number);
   const bool valid =
-      parsed.ec == std::errc{} && parsed.ptr == end && number >= 0 && std::isfinite(number);
+      parsed.ec == std::errc{} && parsed.ptr == end && number >= 0 && is_finite(number);
   if (name == "HVDLITE_CHUNK_BYTES") {
     if (!valid || number < 1 || number > (1 << 30) || number != std::floor(number))
       return ": expected 1 to 1073741824 bytes";

@@ -48,7 +48,7 @@ template <class T>
 T truncate_to(double value) {
   if constexpr (is_integer_v<T>) {
     using L = std::numeric_limits<T>;
-    if (value != value) return T{0};
+    if (is_nan(value)) return T{0};
     if (value >= static_cast<double>((L::max)())) return (L::max)();
     if (value <= static_cast<double>(L::lowest())) return L::lowest();
   }

@@ -135,7 +135,7 @@ struct average : detail::reduce_op_tag {
   }
 };
 
-/// The smallest element; NaN if any rank has NaN.
+/// The smallest element; NaN if any rank has NaN (not in code compiled with -ffast-math).
 struct min : detail::reduce_op_tag {
   static constexpr std::string_view name = "min";
   template <class T>
@@ -154,7 +154,7 @@ struct min : detail::reduce_op_tag {
   }
 };
 
-/// The largest element; NaN if any rank has NaN.
+/// The largest element; NaN if any rank has NaN (not in code compiled with -ffast-math).
 struct max : detail::reduce_op_tag {
   static constexpr std::string_view name = "max";
   template <class T>

@@ -44,11 +44,12 @@ namespace detail {
 
 template <class Options>
 HVDLITE_COLD void expect_adam_options(const char* name, const Options& o) {
-  const auto valid = [](double x) { return std::isfinite(x) && x >= 0; };
+  const auto valid = [](double x) { return is_finite(x) && x >= 0; };
   if (!valid(o.learning_rate) || !valid(o.epsilon) || !valid(o.weight_decay))
     fail<usage_error>(
         {name, ": learning_rate, epsilon and weight_decay must be finite and not negative"});
-  if (!(o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 && o.beta2 < 1))
+  const auto decays = [&](double x) { return valid(x) && x < 1; };
+  if (!decays(o.beta1) || !decays(o.beta2))
     fail<usage_error>({name, ": beta1 and beta2 must be at least 0 and below 1"});
 }
 
@@ -85,7 +86,7 @@ class adam_state {
       square[i] = keep2 * square[i] + add2 * g * g;
       C divisor = square[i];
       if (most != nullptr) {
-        if (most[i] < divisor || divisor != divisor) most[i] = divisor;
+        if (most[i] < divisor || is_nan(divisor)) most[i] = divisor;
         divisor = most[i];
       }
       parameter[i] = static_cast<T>(p - rate * mean[i] / (std::sqrt(divisor) / root + epsilon));

@@ -32,12 +32,12 @@ struct by_value {
 namespace detail {
 
 HVDLITE_COLD inline text clip_refusal(const char* policy, double limit) {
-  if (limit >= 0) return {};
+  if (!is_nan(limit) && limit >= 0) return {};
   return text({policy, ": ", limit, " is no limit; expected a number that is not negative"});
 }
 
 /// The greater of the two; NaN if there is one.
-inline double larger(double a, double b) { return a != a || a >= b ? a : b; }
+inline double larger(double a, double b) { return is_nan(a) || (!is_nan(b) && a >= b) ? a : b; }
 
 /// The sum of (scale * x)^2 in double. Eight partial sums and their tree are part of the contract:
 /// equal elements have equal bits on every rank, whatever the compiler's flags.
@@ -68,7 +68,7 @@ double largest_magnitude(const T* x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const C magnitude = std::abs(static_cast<C>(x[i]));
     if (most < magnitude) most = magnitude;
-    nan = nan || magnitude != magnitude;
+    nan = nan || is_nan(magnitude);
   }
   return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(most);
 }
@@ -87,7 +87,7 @@ void clamp_elements(T* x, std::size_t n, double limit) {
   const C most = static_cast<C>(limit);
   for (std::size_t i = 0; i < n; ++i) {
     const C value = static_cast<C>(x[i]);
-    if (!std::isfinite(value)) continue;
+    if (!is_finite(value)) continue;
     if (value > most) x[i] = static_cast<T>(most);
     if (value < -most) x[i] = static_cast<T>(-most);
   }
@@ -98,9 +98,9 @@ void clamp_elements(T* x, std::size_t n, double limit) {
 template <class Squares, class Largest>
 double norm_from(Squares&& squares, Largest&& largest) {
   const double sum = squares(1.0);
-  if (std::isfinite(sum) && sum > 1e-280) return std::sqrt(sum);
+  if (is_finite(sum) && sum > 1e-280) return std::sqrt(sum);
   const double most = largest();
-  if (!std::isfinite(most) || most == 0) return most;
+  if (!is_finite(most) || most == 0) return most;
   const int exponent = std::ilogb(most);
   // In two steps: the inverse of a subnormal is beyond the range.
   return std::ldexp(std::sqrt(squares(std::ldexp(1.0, exponent > -1000 ? -exponent : 1000))),
@@ -110,7 +110,7 @@ double norm_from(Squares&& squares, Largest&& largest) {
 /// What global_norm multiplies by; 1 if nothing is to be done. A norm that is no number is not
 /// hidden by factors of 0 or NaN.
 inline double clip_factor(double norm, double max) {
-  return std::isfinite(norm) && norm > max ? max / norm : 1;
+  return is_finite(norm) && norm > max ? max / norm : 1;
 }
 
 /// Calls f(contiguous memory as elements, count) for each tensor that is there, and writes back.

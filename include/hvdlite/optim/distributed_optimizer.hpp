@@ -104,19 +104,22 @@ class DistributedOptimizer {
  public:
   static_assert(!detail::is_distributed_v<Opt>,
                 "hvdlite: this optimizer is a DistributedOptimizer already: use it as it is");
-  using element_type = element_of<Tensor>;
-  static_assert(std::same_as<space_of<Tensor>, host_space>,
+  static_assert(detail::expect_tensor<Tensor>());
+  /// Tensor, or after an error of the compiler something that gives no further ones.
+  using tensor_type = std::conditional_t<tensor<Tensor>, Tensor, hvdlite::buffer<float>>;
+  using element_type = element_of<tensor_type>;
+  static_assert(std::same_as<space_of<tensor_type>, host_space>,
                 "hvdlite: DistributedOptimizer serves tensors in host memory");
 
   /// `optimizer`: the wrapped one, moved in. Not collective. (Its type is deduced so that braces
   /// mean the options below.) Throws usage_error for options without sense.
   template <communicator Comm, std::same_as<Opt> O>
   DistributedOptimizer(const Comm& comm, O optimizer, const distributed_options& options = {}) {
-    static_assert(detail::expect_reducible<Comm, Tensor, op>());
+    static_assert(detail::expect_reducible<Comm, tensor_type, op>());
     all_ = std::make_unique<everything>(
         std::move(optimizer), options,
         [comm](const operation& call) {
-          return comm.run(call, Comm::template reducing<element_type, space_of<Tensor>, op>);
+          return comm.run(call, Comm::template reducing<element_type, space_of<tensor_type>, op>);
         },
         comm.next_ordinal(), comm.rank(), comm.size());
   }

@@ -38,7 +38,7 @@ struct kernels_of_gradient {
   static bool finite(const void* g, std::size_t n) {
     bool all = true;
     for (std::size_t i = 0; i < n; ++i)
-      all = std::isfinite(static_cast<C>(static_cast<const T*>(g)[i])) && all;
+      all = is_finite(static_cast<C>(static_cast<const T*>(g)[i])) && all;
     return all;
   }
   static double squares(const void* g, std::size_t n, double scale) {

@@ -33,7 +33,7 @@ class Sgd {
 
   /// Throws usage_error for options without sense.
   explicit Sgd(const sgd_options& options = {}) : options_{options} {
-    const auto valid = [](double x) { return std::isfinite(x) && x >= 0; };
+    const auto valid = [](double x) { return detail::is_finite(x) && x >= 0; };
     if (!valid(options.learning_rate) || !valid(options.momentum) || !valid(options.weight_decay))
       detail::fail<usage_error>(
           {"Sgd: learning_rate, momentum and weight_decay must be finite and not "

@@ -39,9 +39,12 @@
 #define False 0
 #define Success 0
 #define Always 2
+#define None 0L
 #define Unsorted 0
 #define TRUE 1
 #define FALSE 0
+#define major(dev) ((dev) >> 8)
+#define minor(dev) ((dev) & 255)
 
 #include <hvdlite/horovod.hpp>
 #include <hvdlite/hvdlite.hpp>
