@@ -127,7 +127,8 @@ void allreduce_bytes(const Comm& comm, const auto& in, const auto& out, const Op
 /// Throws mismatch_error (on all ranks, `x` untouched), timeout_error, peer_lost_error,
 /// usage_error.
 template <communicator Comm, class X, reduce_op Op>
-void allreduce(const Comm& comm, X&& x, const Op& op, const allreduce_options& options = {}) {
+HVDLITE_OUT_OF_LINE void allreduce(const Comm& comm, X&& x, const Op& op,
+                                   const allreduce_options& options = {}) {
   if constexpr (detail::expect_writable<X&&>())
     if constexpr (detail::expect_reducible<Comm, X, Op>()) {
       const auto memory = detail::contiguous_of(x);
@@ -145,8 +146,8 @@ void allreduce(const Comm& comm, X&& x, const allreduce_options& options = {}) {
 /// the same type in the same memory order. The two may overlap in any way.
 template <communicator Comm, class In, class Out, reduce_op Op>
   requires(!reduce_op<Out> && !std::same_as<std::remove_cvref_t<Out>, allreduce_options>)
-void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
-               const allreduce_options& options = {}) {
+HVDLITE_OUT_OF_LINE void allreduce(const Comm& comm, const In& in, Out&& out, const Op& op,
+                                   const allreduce_options& options = {}) {
   if constexpr (detail::expect_op_or_output<Out>() && detail::expect_tensor<const In&>() &&
                 detail::expect_writable<Out&&>()) {
     constexpr bool same = std::same_as<element_of<const In&>, element_of<Out>> &&

@@ -157,7 +157,8 @@ class contiguous {
  public:
   using T = std::remove_const_t<typename V::element_type>;
 
-  contiguous(const V& view, tensor_shape shape) : view_{view}, shape_{shape} {
+  template <class X>
+  contiguous(const V& view, X& x) : view_{view}, shape_{hvdlite::shape(x)} {
     if constexpr (is_strided_buffer_v<V>) {
       if (!view.contiguous()) {
         copy_.resize_for_overwrite(shape_.count() * sizeof(T));
@@ -193,7 +194,7 @@ class contiguous {
 template <class X>
 auto contiguous_of(X&& x) {
   auto v = hvdlite::view(x);
-  return contiguous<decltype(v)>{v, hvdlite::shape(x)};
+  return contiguous<decltype(v)>{v, x};
 }
 
 /// The fields of an operation that come from a tensor.

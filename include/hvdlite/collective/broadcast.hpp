@@ -23,7 +23,7 @@ struct broadcast_options {
 /// ranks. Throws mismatch_error (on all ranks, `x` untouched), timeout_error, peer_lost_error, and
 /// usage_error for a root out of range.
 template <communicator Comm, class X>
-void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
+HVDLITE_OUT_OF_LINE void broadcast(const Comm& comm, X&& x, const broadcast_options& options = {}) {
   if constexpr (detail::expect_writable<X&&>()) {
     using T = element_of<X>;
     constexpr auto can = Comm::template moving<T, space_of<X>>;

@@ -241,12 +241,12 @@ class mpi {
   }
 
   HVDLITE_LEAN void sum_by_mpi(MPI_Datatype type) {
-    const std::size_t most = most_bytes() / op_->element_bytes;
-    for (std::size_t first = 0; first < op_->count; first += most) {
-      const std::size_t offset = first * op_->element_bytes;
-      const std::size_t n = (std::min)(most, op_->count - first);
-      detail::check_mpi(MPI_Allreduce(op_->in == op_->out ? MPI_IN_PLACE : op_->in + offset,
-                                      op_->out + offset, static_cast<int>(n), type, MPI_SUM, comm_),
+    const bool in_place = op_->in == op_->out;
+    const std::size_t most = most_bytes(), bytes = op_->bytes();
+    for (std::size_t first = 0; first < bytes; first += most) {
+      const std::size_t n = (std::min)(most, bytes - first) >> (op_->element_bytes == 8 ? 3 : 2);
+      detail::check_mpi(MPI_Allreduce(in_place ? MPI_IN_PLACE : op_->in + first, op_->out + first,
+                                      static_cast<int>(n), type, MPI_SUM, comm_),
                         "MPI_Allreduce");
     }
     if (terms_->root.divisor != 1 || terms_->root.factor != 1)
