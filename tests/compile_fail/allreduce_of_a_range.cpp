@@ -5,13 +5,10 @@
 
 #include <vector>
 
-void mistake(hvdlite::Environment& env) {
-  auto world = env.world();
+void mistake(hvdlite::Environment& env, std::vector<std::vector<float>>& layers) {
 #ifdef CONTROL
-  std::vector<std::vector<float>> layers(2);
-  for (auto& each : layers) hvdlite::allreduce(world, each);
+  for (auto& each : layers) hvdlite::allreduce(env.world(), each);
 #else
-  std::vector<std::vector<float>> layers(2);
-  hvdlite::allreduce(world, layers);
+  hvdlite::allreduce(env.world(), layers);
 #endif
 }

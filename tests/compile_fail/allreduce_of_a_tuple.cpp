@@ -6,14 +6,11 @@
 #include <tuple>
 #include <vector>
 
-void mistake(hvdlite::Environment& env) {
-  auto world = env.world();
+void mistake(hvdlite::Environment& env, std::vector<float>& w, std::vector<float>& b) {
 #ifdef CONTROL
-  std::vector<float> w(4), b(2);
-  hvdlite::allreduce(world, w);
-  hvdlite::allreduce(world, b);
+  hvdlite::allreduce(env.world(), w);
+  hvdlite::allreduce(env.world(), b);
 #else
-  std::vector<float> w(4), b(2);
-  hvdlite::allreduce(world, std::tie(w, b));
+  hvdlite::allreduce(env.world(), std::tie(w, b));
 #endif
 }

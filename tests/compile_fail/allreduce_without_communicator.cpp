@@ -5,14 +5,10 @@
 
 #include <vector>
 
-void mistake(hvdlite::Environment& env) {
-  auto world = env.world();
+void mistake([[maybe_unused]] hvdlite::Environment& env, std::vector<float>& x) {
 #ifdef CONTROL
-  std::vector<float> x(4);
-  hvdlite::allreduce(world, x, hvdlite::sum{});
+  hvdlite::allreduce(env.world(), x, hvdlite::sum{});
 #else
-  std::vector<float> x(4);
-  (void)world;
   hvdlite::allreduce(x, hvdlite::sum{});
 #endif
 }

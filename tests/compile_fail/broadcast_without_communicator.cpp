@@ -5,14 +5,10 @@
 
 #include <vector>
 
-void mistake(hvdlite::Environment& env) {
-  auto world = env.world();
+void mistake([[maybe_unused]] hvdlite::Environment& env, std::vector<float>& x) {
 #ifdef CONTROL
-  std::vector<float> x(4);
-  hvdlite::broadcast(world, x);
+  hvdlite::broadcast(env.world(), x);
 #else
-  std::vector<float> x(4);
-  (void)world;
   hvdlite::broadcast(x);
 #endif
 }

@@ -3,7 +3,6 @@
 // expect: hvdlite: a pointer does not say how many elements it points to
 #include <hvdlite/hvdlite.hpp>
 
-
 void mistake(hvdlite::Environment& env) {
   auto world = env.world();
 #ifdef CONTROL

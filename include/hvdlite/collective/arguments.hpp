@@ -46,24 +46,6 @@ inline constexpr bool is_vector_bool_v = false;
 template <class A>
 inline constexpr bool is_vector_bool_v<std::vector<bool, A>> = true;
 
-/// Whether X is no tensor, but holds some: a std::tie of them, a range of matrices.
-template <class X>
-constexpr bool is_collection() {
-  using Bare = std::remove_cvref_t<X>;
-  if constexpr (leaf_tensor<Bare&>) {
-    return false;
-  } else if constexpr (tuple_like<Bare>) {
-    return []<std::size_t... At>(std::index_sequence<At...>) {
-      return (leaf_tensor<std::tuple_element_t<At, Bare>&> && ...);
-    }(std::make_index_sequence<std::tuple_size_v<Bare>>{});
-  } else if constexpr (iterable<Bare>) {
-    using Item = std::remove_cvref_t<decltype(*iteration::first_of(std::declval<Bare&>()))>;
-    return !element<Item> && (leaf_tensor<Item&> || named_tensor<Item>);
-  } else {
-    return false;
-  }
-}
-
 /// What a verb says whose first argument is no communicator.
 template <class X>
 constexpr void expect_communicator() {

@@ -244,7 +244,7 @@ class mpi {
     const bool in_place = op_->in == op_->out;
     const std::size_t most = most_bytes(), bytes = op_->bytes();
     for (std::size_t first = 0; first < bytes; first += most) {
-      const std::size_t n = (std::min)(most, bytes - first) >> (op_->element_bytes == 8 ? 3 : 2);
+      const std::size_t n = (std::min)(most, bytes - first) / op_->element_bytes;
       detail::check_mpi(MPI_Allreduce(in_place ? MPI_IN_PLACE : op_->in + first, op_->out + first,
                                       static_cast<int>(n), type, MPI_SUM, comm_),
                         "MPI_Allreduce");

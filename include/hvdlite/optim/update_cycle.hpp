@@ -3,7 +3,6 @@
 // clipped, then it is applied. The states of a DistributedOptimizer, without its types.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -493,8 +492,7 @@ class basic_update_cycle {
   bool synchronized_ = false;
   bool samples_given_ = false;  // to synchronize
   bool updates_ = false;        // the reduced gradients are to be used
-  std::size_t nonfinite_ = none;
-  std::size_t skipped_ = 0;
+  std::size_t nonfinite_ = none, skipped_ = 0;
   int unwinding_ = std::uncaught_exceptions();
 };
 using update_cycle = basic_update_cycle<void>;

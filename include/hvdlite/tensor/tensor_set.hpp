@@ -76,6 +76,24 @@ constexpr bool expect_set() {
   return ok;
 }
 
+/// Whether X is no tensor, but holds some: a std::tie of them, a range of matrices.
+template <class X>
+constexpr bool is_collection() {
+  using Bare = std::remove_cvref_t<X>;
+  if constexpr (leaf_tensor<Bare&>) {
+    return false;
+  } else if constexpr (tuple_like<Bare>) {
+    return []<std::size_t... At>(std::index_sequence<At...>) {
+      return (leaf_tensor<std::tuple_element_t<At, Bare>&> && ...);
+    }(std::make_index_sequence<std::tuple_size_v<Bare>>{});
+  } else if constexpr (iterable<Bare>) {
+    using Item = std::remove_cvref_t<decltype(*iteration::first_of(std::declval<Bare&>()))>;
+    return !element<Item> && (leaf_tensor<Item&> || named_tensor<Item>);
+  } else {
+    return false;
+  }
+}
+
 /// Whether what is written to a set of type X (an lvalue reference if it is an lvalue) would be
 /// lost with it: a temporary that owns a tensor.
 template <class X>
